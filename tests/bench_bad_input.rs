@@ -1,4 +1,5 @@
-//! Whatever is wrong with the input costs a row or ends with one clear sentence, never with a panic.
+//! Whatever is wrong with the input costs a row or ends with one clear sentence, never with a
+//! panic.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -194,7 +195,7 @@ fn a_folder_that_is_taken_for_no_object_is_told_of() {
     bench(&case.split, &case.out)
         .assert()
         .success()
-        .stderr(contains("001 is taken for no object").and(contains("whose name is a number")));
+        .stderr(contains("001 is skipped").and(contains("as its name")));
     assert_eq!(column(&case.out.join(SUMMARY), "object"), ["000", "000"]);
 }
 
@@ -278,11 +279,10 @@ fn fake_onnxruntime(dir: &Path, version: &str) -> PathBuf {
     fs::write(
         &source,
         format!(
-            "typedef struct {{ const void *(*get_api)(unsigned); const char *(*version)(void); }} Base;\n\
-             static const void *get_api(unsigned v) {{ (void)v; return 0; }}\n\
-             static const char *version(void) {{ return \"{version}\"; }}\n\
-             static const Base base = {{ get_api, version }};\n\
-             const Base *OrtGetApiBase(void) {{ return &base; }}\n"
+            "typedef struct {{ const void *(*get_api)(unsigned); const char *(*version)(void); }} \
+             Base;\nstatic const void *get_api(unsigned v) {{ (void)v; return 0; }}\nstatic const \
+             char *version(void) {{ return \"{version}\"; }}\nstatic const Base base = {{ get_api, \
+             version }};\nconst Base *OrtGetApiBase(void) {{ return &base; }}\n"
         ),
     )
     .unwrap();

@@ -61,7 +61,7 @@ fn a_missing_bundle_is_told_with_the_flags_that_take_what_is_there() {
     assert!(error.contains("no bundle of edgetam_mini at imgsz 1024 in fp32"), "{error}");
     assert!(
         error.contains(
-            "take what is there with --imgsz 256 --precision fp32, or make it with: python"
+            "use an existing one with --imgsz 256 --precision fp32, or export it with: python"
         ),
         "{error}"
     );
@@ -69,8 +69,8 @@ fn a_missing_bundle_is_told_with_the_flags_that_take_what_is_there() {
     let roots = [PathBuf::from("/no/such/bundles"), file.path().to_owned()];
     let wanted = Wanted { model: "edgetam", imgsz: None, precision: "fp32" };
     let error = find(&[], &roots, &wanted).unwrap_err().to_string();
-    assert!(error.contains("searched /no/such/bundles (not there), "), "{error}");
-    assert!(error.contains(" (no folder), found no bundle; make it with: python"), "{error}");
+    assert!(error.contains("searched /no/such/bundles (missing), "), "{error}");
+    assert!(error.contains(" (not a folder), found no bundle; export it with: python"), "{error}");
 }
 
 #[test]
@@ -102,7 +102,8 @@ fn a_manifest_that_contradicts_itself_is_refused() {
     }
 }
 
-/// A stranger's bundle must not name files of this machine: they would be packed, and handed to ONNX Runtime.
+/// A stranger's bundle must not name files of this machine: they would be packed, and handed to
+/// ONNX Runtime.
 #[test]
 fn a_manifest_names_files_beside_it_alone() {
     let dir = tempfile::tempdir().unwrap();

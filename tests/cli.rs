@@ -56,7 +56,7 @@ fn wrong_usage_exits_with_two() {
         .args(["synth", "--out", "x", "--videos", "0"])
         .assert()
         .code(2)
-        .stderr(contains("--videos is 0; a split needs at least 1"));
+        .stderr(contains("--videos is 0; expected at least 1"));
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! An encoder in parts, on stand-ins: the hand-made network of `tests/data/fused` with its encoder cut in four
-//! (`tests/data/cut`) runs whole on the CPU, and in parts in the pipeline.
+//! An encoder in parts, on stand-ins: the hand-made network of `tests/data/fused` with its encoder
+//! cut in four (`tests/data/cut`) runs whole on the CPU, and in parts in the pipeline.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -184,14 +184,21 @@ fn the_encoder_in_one_piece_is_taken_where_it_was_built_and_a_part_that_is_not_t
         reason.contains("has no encoder_cut2 engine; build it with: segtrt build-engines"),
         "{reason}"
     );
-    // Parts that were made up to fit no longer: the bundle in engine.json tells, before anything runs.
+    // Parts that were made up to fit no longer: the bundle in engine.json tells, before anything
+    // runs.
     let dir = setting.engines(Precision::Fp32, &with_steps(&PARTS));
     let path = dir.join("engine.json");
     let text = fs::read_to_string(&path).unwrap();
     let at = text.rfind("\"m\"").unwrap();
     fs::write(&path, format!("{}\"n\"{}", &text[..at], &text[at + 3..])).unwrap();
     let reason = said("unknown");
-    assert!(reason.contains("encoder_cut3 takes 'n', which no part before it makes"), "{reason}");
+    assert!(
+        reason.contains(
+            "encoder_cut3 takes 'n', which no earlier part has as an \
+                             output"
+        ),
+        "{reason}"
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
-//! The memory encoder by this program's own kernels, on stand-ins: `tests/data/remembered` runs whole on the CPU, and in the pipeline with those
-//! kernels in the place of its memory graph's engine.
+//! The memory encoder by this program's own kernels, on stand-ins: `tests/data/remembered` runs
+//! whole on the CPU, and in the pipeline with those kernels in the place of its memory graph's
+//! engine.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -52,7 +53,8 @@ fn weights() -> Vec<u8> {
     own_part::weights(MemoryEncoderPart::tensors(&SHAPE), element)
 }
 
-/// `tests/data/remembered`, whose other graphs are those of `tests/data/fused`; in `fp16` with the memory encoder's weights, else as it is.
+/// `tests/data/remembered`, whose other graphs are those of `tests/data/fused`; in `fp16` with the
+/// memory encoder's weights, else as it is.
 fn bundle(place: &Path, own: bool) {
     copy(Path::new("tests/data/fused"), place);
     copy(Path::new("tests/data/remembered"), place);
@@ -114,7 +116,7 @@ fn an_engine_that_is_there_is_run_and_weights_that_are_anothers_are_said() {
     let text = fs::read_to_string(&manifest).unwrap();
     fs::write(&manifest, text.replace("\ngrid = 4\nscale", "\ngrid = 6\nscale")).unwrap();
     let error = format!("{:#}", Bundle::open(&setting.path("own")).err().unwrap());
-    assert!(error.contains("[memory_encoder] cannot be run"), "{error}");
+    assert!(error.contains("[memory_encoder] is unusable"), "{error}");
     assert!(error.contains('6') && error.contains('4'), "{error}");
 }
 

@@ -148,5 +148,5 @@ fn a_full_disk_is_named_with_what_to_set() {
     let absent = dir.path().join("no-such-folder");
     let mut command = bench(&split, &dir.path().join("out"));
     let failed = command.env("TMPDIR", &absent).assert().failure();
-    failed.stderr(contains("find no room in").and(contains("set TMPDIR to a folder with more")));
+    failed.stderr(contains("no space for").and(contains("set TMPDIR to a folder with more")));
 }

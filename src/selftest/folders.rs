@@ -118,8 +118,8 @@ pub fn reference_of(folder: &Folder, bundles: &[Bundle], roots: &[PathBuf]) -> R
         .context("no reference to compare with (--no-reference tests without one)")?;
     if identity(&found.manifest.weights) != identity(&made_from.weights) {
         bail!(
-            "the reference {} has other weights than the engines: found {}, expected {}; export it again from the \
-             same checkpoint",
+            "the reference {} has other weights than the engines: found {}, expected {}; export it \
+             again from the same checkpoint",
             found.dir.display(),
             found.manifest.weights_phrase(),
             made_from.weights_phrase()
@@ -128,10 +128,11 @@ pub fn reference_of(folder: &Folder, bundles: &[Bundle], roots: &[PathBuf]) -> R
     Ok(found)
 }
 
-/// The bundle whose parts ([`Manifest::own_cuts`]) the folder's were built from; none where the folder's graphs have none, or it is gone.
+/// The bundle whose parts ([`Manifest::cut_graphs`]) the folder's were built from; none where the
+/// folder's graphs have none, or it is gone.
 pub fn parts_of(folder: &Folder, bundles: &[Bundle]) -> Option<Bundle> {
     let hashes = |manifest: &Manifest| -> Vec<String> {
-        manifest.own_cuts().iter().map(|part| part.sha256.clone()).collect()
+        manifest.cut_graphs().iter().map(|part| part.sha256.clone()).collect()
     };
     let wanted = hashes(&folder.manifest.bundle);
     let same = |bundle: &Bundle| hashes(&bundle.manifest) == wanted;

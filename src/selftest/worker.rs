@@ -1,8 +1,8 @@
 /*!
 The worker: one engine folder in a process of its own.
 
-TensorRT and the driver can end a process, and a fault on the device ends its context; neither may cost another model's
-rows.
+TensorRT and the driver can end a process, and a fault on the device ends its context; neither may
+cost another model's rows.
 */
 
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ use host::child;
 use host::processor;
 use runtime::engine::{EngineManifest, open_record};
 use tensorrt::{Engine, Runtime};
-use vos::bundle::parts::are_cut_alike;
+use vos::bundle::part_graph::are_cut_alike;
 use vos::bundle::{Bundle, Role};
 use vos::precision::Precision;
 
@@ -38,7 +38,8 @@ const OTHER_INPUTS: u64 = 3;
 const UNSTEADY: &str =
     "; the reference itself jumps there when its inputs are shaken by a tenth of that";
 
-/// Runs the job on standard input to its end; what stops it is told to the parent, which owns the screen.
+/// Runs the job on standard input to its end; what stops it is told to the parent, which owns the
+/// screen.
 pub fn run() -> Result<()> {
     match run_job() {
         Ok(()) => Ok(()),
@@ -91,7 +92,8 @@ impl Worker {
         let runtime = Runtime::with_memory(&library, Arc::new(TensorRtMemory::new(&gpu)), None)?;
         let open = |dir: &PathBuf| {
             let bundle = Bundle::open(dir)?;
-            // Where both are cut alike fp32 says more of an fp16 engine than the graph that it was built from.
+            // Where both are cut alike fp32 says more of an fp16 engine than the graph that it was
+            // built from.
             let alike = are_cut_alike(&bundle.manifest, &folder.manifest.bundle);
             let parts = match (alike, &job.parts) {
                 (true, _) => Parts::Alike,
@@ -99,7 +101,7 @@ impl Worker {
                 (false, None) => Parts::Unknown,
             };
             let threads = processor::processors();
-            let cuts = folder.manifest.bundle.own_cuts().iter().map(|graph| graph.role).collect();
+            let cuts = folder.manifest.bundle.cut_graphs().iter().map(|graph| graph.role).collect();
             Reference::open(bundle, (parts, cuts), job.settings.ort_lib.as_deref(), threads)
         };
         let mut reference = job.reference.as_ref().map(open).transpose()?;
@@ -173,7 +175,8 @@ impl Worker {
         }
     }
 
-    /// Runs the case on the inputs of one seed; false where it failed and the reference is unsteady there.
+    /// Runs the case on the inputs of one seed; false where it failed and the reference is unsteady
+    /// there.
     fn with_seed(
         &mut self,
         role: Role,

@@ -105,5 +105,5 @@ fn what_is_not_finished_leaves_nothing() {
     }
     assert!(listing(dir.path()).is_empty());
     let bad = OverlayWriter::create_with(None, dir.path(), &key("../v", "0", "t"), SIZE, 1);
-    assert!(bad.unwrap_err().to_string().contains("path separators"));
+    assert!(bad.unwrap_err().to_string().contains("path separator"));
 }

@@ -1,4 +1,5 @@
-//! Files of predecoded frames: what is in them, what is done about damage, and what a bench makes of them.
+//! Files of predecoded frames: what is in them, what is done about damage, and what a bench makes
+//! of them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -170,7 +171,7 @@ fn a_bench_uses_no_file_that_it_should_not() {
         .code(2)
         .stderr(contains("--predecoded is for the CPU backend"));
     run(&dir.path().join("nowhere")).assert().code(2).stderr(contains("segtrt predecode"));
-    run(&split).assert().code(2).stderr(contains("holds no predecoded frames"));
+    run(&split).assert().code(2).stderr(contains("has no predecoded frames"));
     fs::write(frames.join("x__256_stretch_f16.frames"), "").unwrap();
     run(&frames).assert().code(2).stderr(contains("a folder for each"));
     predecode(&split, &frames, "u8")

@@ -1,8 +1,8 @@
 /*!
-The `ffmpeg` program as a child: video files to frames, frames to video files.
+Runs `ffmpeg` as a child: video files to frames, frames to video files.
 
-A child instead of a library keeps FFmpeg's headers and versions out of the
-build; where the program is missing only video input and mp4 output are lost.
+A child instead of a library keeps FFmpeg's headers and versions out of the build. Without the
+program only video input and mp4 output are missing.
 */
 
 use std::io::{Read as _, Seek as _};
@@ -15,18 +15,18 @@ pub use raw_frames::RawFrames;
 
 use host::on_path;
 
-/// Where the program is.
+/// The program.
 #[derive(Clone, Debug)]
 pub struct Ffmpeg {
     program: PathBuf,
 }
 
-/// Why `ffmpeg` did not help.
+/// Why `ffmpeg` failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FfmpegError {
-    /// No such program.
+    /// The program is missing.
     #[error(
-        "ffmpeg is not on PATH, and it is needed to take frames out of a video file; install it (for \
+        "ffmpeg is not on PATH, and video files need it; install it (for \
          example `apt-get install ffmpeg`), or put JPEGs into JPEGImages_24fps/<video>/"
     )]
     Missing,
@@ -37,12 +37,13 @@ pub enum FfmpegError {
         file: PathBuf,
         /// Its exit status.
         status: ExitStatus,
-        /// The end of what it printed.
+        /// The end of its messages.
         message: String,
     },
-    /// The program did not fail, and what it said or gave shows that the file is not whole.
+    /// The program succeeded, but its messages or output show that the file is incomplete.
     #[error(
-        "{} is damaged: {reason}; replace the file, or put its frames as JPEGs into JPEGImages_24fps/<video>/",
+        "{} is damaged: {reason}; replace the file, or put its frames as JPEGs into \
+         JPEGImages_24fps/<video>/",
         file.display()
     )]
     Damaged {
@@ -51,27 +52,28 @@ pub enum FfmpegError {
         /// What was found.
         reason: String,
     },
-    /// The decoded frames cannot be kept.
+    /// There is no space for the decoded frames.
     #[error(
-        "the frames of {} find no room in {} ({} MiB so far): {source}; set TMPDIR to a folder with more",
+        "no space for the frames of {} in {} ({} MiB so far): {source}; set TMPDIR to a folder \
+         with more",
         file.display(), folder.display(), bytes >> 20
     )]
     NoRoom {
         /// The video file.
         file: PathBuf,
-        /// Where they were to be kept.
+        /// The folder for the frames.
         folder: PathBuf,
         /// Size of the frames so far, bytes.
         bytes: u64,
-        /// What the system said.
+        /// The system's message.
         source: std::io::Error,
     },
-    /// The system would not start it, or not give it a file.
+    /// The system could not start it, or not open a file for it.
     #[error("cannot run ffmpeg for {}: {source}", file.display())]
     Io {
         /// The video file.
         file: PathBuf,
-        /// What the system said.
+        /// The system's message.
         source: std::io::Error,
     },
 }
@@ -98,12 +100,12 @@ impl Ffmpeg {
         Ok(Self { program })
     }
 
-    /// A particular program.
+    /// The program at this path.
     pub fn at(program: impl Into<PathBuf>) -> Self {
         Self { program: program.into() }
     }
 
-    /// A command that says nothing but errors and reads nothing from the terminal.
+    /// A command that prints only errors and reads nothing from the terminal.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["-hide_banner", "-loglevel", "error", "-nostdin"]);
@@ -121,21 +123,20 @@ impl Ffmpeg {
         })
     }
 
-    /// Its version as it gives it, `5.1.9-0+deb12u1`; `unknown` where it gives none.
+    /// Its version as printed, `5.1.9-0+deb12u1`; `unknown` if it prints none.
     pub fn version(&self) -> String {
         let output = self.command().arg("-version").stdout(Stdio::piped()).output();
         let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
         let text = text.unwrap_or_default();
         let version = text.split_whitespace().skip_while(|word| *word != "version").nth(1);
-        // It becomes part of a name that is parted by slashes.
+        // The version becomes part of a name with slashes as separators.
         version.unwrap_or("unknown").replace('/', "_")
     }
 
-    /// All frames of `video` at 24 a second, on disk as long as the value lives.
+    /// All frames of `video` at 24 a second, on disk while the value lives.
     ///
     /// # Errors
-    /// `ffmpeg` cannot be started or complains of the file, or there is no room; nothing is left
-    /// behind then.
+    /// `ffmpeg` cannot be started or reports an error, or there is no space; no file remains then.
     pub fn frames(&self, video: &Path) -> Result<RawFrames, FfmpegError> {
         RawFrames::decode(self, video)
     }

@@ -1,10 +1,9 @@
 /*!
-Where a video pixel lies in the network's square input, and back.
+Maps between video pixels and the network's square input.
 
-The video is stretched to the square (Meta's own preprocessing) or fitted into it
-with black bars (the predecessor's letterbox); either way one scale and one
-offset per axis describe the whole mapping, and everything that crosses between
-video and network (prompts, frames, masks) goes through this one description.
+The video is stretched to the square (Meta's preprocessing) or fitted into it with black bars (the
+predecessor's letterbox). In both cases one scale and one offset for each axis describe the mapping,
+and prompts, frames and masks all use it.
 */
 
 mod upsample;
@@ -19,7 +18,7 @@ use crate::prompt::Prompt;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GeometryKind {
-    /// Both axes scaled to the side; the aspect ratio is not kept.
+    /// Both axes scaled to the side, without keeping the aspect ratio.
     #[default]
     Stretch,
     /// The aspect ratio kept, the rest padded with black, centred.
@@ -59,7 +58,7 @@ pub struct Geometry {
     content: Rect,
 }
 
-/// A prompt as the prompt step takes it: coordinates in network pixels and a label for each.
+/// A prompt for the prompt step: coordinates in network pixels and a label for each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkPoints {
     /// (x, y) in [0, side - 1].
@@ -72,7 +71,7 @@ impl Geometry {
     /// The mapping for `video_width` × `video_height` frames into `side` × `side` inputs.
     ///
     /// Letterbox sizes follow the predecessor: rounded half to even, then up to an even number,
-    /// never past the side; an odd rest goes to the bottom and the right. Sizes of 0 count as 1.
+    /// never above the side; an odd rest is at the bottom and the right. Sizes of 0 count as 1.
     pub fn new(kind: GeometryKind, video_width: usize, video_height: usize, side: usize) -> Self {
         let (video_width, video_height, side) =
             (video_width.max(1), video_height.max(1), side.max(1));
@@ -107,7 +106,7 @@ impl Geometry {
         self.side
     }
 
-    /// The part of the network's input that shows the video; the rest is padding.
+    /// The part of the network's input with the video; the rest is padding.
     pub fn content(&self) -> Rect {
         self.content
     }
@@ -122,8 +121,7 @@ impl Geometry {
         [map(x, scale_x, self.content.x), map(y, scale_y, self.content.y)]
     }
 
-    /// A click or box as coordinates and labels; a mask, which is no list of points, comes back as
-    /// it is.
+    /// A click or box as coordinates and labels; a mask is returned unchanged.
     pub fn points<'p>(&self, prompt: &'p Prompt) -> Result<NetworkPoints, &'p Mask> {
         match *prompt {
             Prompt::Point { x, y } => {

@@ -2,7 +2,7 @@
 Video object segmentation on the CPU: datasets, decoding, prompts, model bundles, the tracker,
 masks, metrics, records and their files.
 
-What the GPU computes is compared with this code, bit for bit unless it is said otherwise.
+The GPU's results are compared with this code, bit for bit unless documented otherwise.
 */
 // The program's messages escape control characters; the standard library's macros do not.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]

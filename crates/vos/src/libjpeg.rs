@@ -1,8 +1,8 @@
 /*!
-libjpeg's error handler, with warnings as errors.
+libjpeg's error handler with warnings as errors.
 
-libjpeg calls a cut-off or damaged scan a warning and fills the rest with grey; a benchmark must not
-measure grey. The crate's own handler stays silent about warnings, so this one takes its place.
+libjpeg treats a truncated or damaged scan as a warning and fills the rest with grey, which a
+benchmark must not measure. The crate's handler ignores warnings, so this one replaces it.
 */
 
 #![allow(unsafe_code)]
@@ -14,17 +14,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use mozjpeg_sys as ffi;
 
-/// libjpeg's level for "the data is corrupt, but I can go on"; levels from 0 up are only chatter.
+/// libjpeg's level for corrupt data that it can work around; levels from 0 up are trace messages.
 const WARNING: c_int = -1;
 
 /// Bytes that `format_message` may write (JMSG_LENGTH_MAX in `jpeglib.h`).
 const MESSAGE_BYTES: usize = 200;
 
-/// `format_message` as the binding has it, and as it is.
+/// `format_message` in the binding, and its real type.
 type BoundFormat = unsafe extern "C-unwind" fn(&mut ffi::jpeg_common_struct, &[u8; 80]);
 type Format = unsafe extern "C-unwind" fn(&mut ffi::jpeg_common_struct, *mut c_char);
 
-/// An error handler under which every warning and error ends decoding; use it inside [`catch`].
+/// An error handler with which every warning and error ends decoding; use it inside [`catch`].
 pub fn strict_errors() -> ffi::jpeg_error_mgr {
     let mut manager = MaybeUninit::<ffi::jpeg_error_mgr>::zeroed();
     // SAFETY: jpeg_std_error fills the struct it is given; all-zero bytes are a valid value of it
@@ -38,20 +38,21 @@ pub fn strict_errors() -> ffi::jpeg_error_mgr {
     manager
 }
 
-/// Runs `decode`; what libjpeg complained about becomes the error.
+/// Runs `decode` and returns libjpeg's message as the error.
 pub fn catch<T>(decode: impl FnOnce() -> std::io::Result<T>) -> Result<T, String> {
-    // Everything that the closure touches is dropped with it, so nothing broken is seen afterwards.
+    // Everything that the closure uses is dropped with it, so no broken state is visible
+    // afterwards.
     match catch_unwind(AssertUnwindSafe(decode)) {
         Ok(result) => result.map_err(|error| error.to_string()),
         Err(payload) => Err(payload
             .downcast::<String>()
-            .map_or_else(|_| "libjpeg gave up".to_owned(), |message| *message)),
+            .map_or_else(|_| "libjpeg failed".to_owned(), |message| *message)),
     }
 }
 
 extern "C-unwind" fn on_error(info: &mut ffi::jpeg_common_struct) {
     let message = message_of(info);
-    // Not panic!: the hook would print, and this is an ordinary error that `catch` turns into one.
+    // Not panic!: its hook would print, but this is an ordinary error that `catch` returns.
     resume_unwind(Box::new(message))
 }
 

@@ -1,9 +1,9 @@
 /*!
-A binary mask as a bitset, one padded row of 64-bit words after another.
+A binary mask as a bitset: rows of 64-bit words, one after another.
 
-Rows start on a word boundary so that shifting, eroding and dilating work a word
-at a time; this is what makes the metrics fast. The bits past the width are
-always zero, so counting needs no care at the right edge.
+Rows start on a word boundary, so that shifting, eroding and dilating work on words; this makes the
+metrics fast. Bits past the width are always zero, so counting needs no special case at the right
+edge.
 */
 
 /// A binary mask of `width` × `height` pixels.
@@ -35,8 +35,8 @@ impl Mask {
         Self { width, height, words_per_row, words: vec![0; words_per_row * height] }
     }
 
-    /// A mask of these words, row after row as [`Mask::words`] gives them; none where they are not
-    /// as many as that size has. Bits past the width are cleared.
+    /// A mask from words in the layout of [`Mask::words`]; `None` if their number does not match
+    /// the size. Bits past the width are cleared.
     pub fn from_words(width: usize, height: usize, words: Vec<u64>) -> Option<Self> {
         let words_per_row = width.div_ceil(64);
         if words.len() != words_per_row * height {
@@ -93,7 +93,7 @@ impl Mask {
         &self.words[y * self.words_per_row..(y + 1) * self.words_per_row]
     }
 
-    /// The words of row `y`, to write. Bits past the width must stay zero.
+    /// The words of row `y` for writing. Bits past the width must stay zero.
     pub(crate) fn row_mut(&mut self, y: usize) -> &mut [u64] {
         &mut self.words[y * self.words_per_row..(y + 1) * self.words_per_row]
     }
@@ -126,7 +126,8 @@ impl Mask {
         self.width == other.width && self.height == other.height
     }
 
-    /// Foreground pixels that both masks share, and that either has. Both masks must have one size.
+    /// Number of foreground pixels of both masks, and of either mask. Both masks must have the same
+    /// size.
     pub fn intersection_union(&self, other: &Self) -> (usize, usize) {
         assert!(self.same_size(other), "masks of different sizes");
         let (mut both, mut either) = (0, 0);
@@ -182,8 +183,8 @@ impl Mask {
 }
 
 /// Source index of `index` when `from` pixels become `to`. OpenCV inverts the scale factor in
-/// double precision before it multiplies; the exact quotient differs from that at one pixel in some
-/// sizes.
+/// double precision before it multiplies, which differs from the exact quotient at one pixel in
+/// some sizes.
 fn nearest(index: usize, to: usize, from: usize) -> usize {
     let scale = 1.0 / (to as f64 / from as f64);
     ((index as f64 * scale).floor() as usize).min(from - 1)
@@ -223,7 +224,8 @@ mod tests {
 
     #[test]
     fn resize_rounds_as_opencv_does() {
-        // cv2.resize of two pixels to 98 takes the first one for pixel 49, though 49 * 2 / 98 = 1.
+        // cv2.resize of two pixels to 98 takes the first one for pixel 49, although 49 * 2 / 98 =
+        // 1.
         let mask = Mask::from_fn(2, 1, |x, _| x == 1);
         let resized = mask.resized_nearest(98, 1);
         assert_eq!(resized.pixels().next(), Some((50, 0)));

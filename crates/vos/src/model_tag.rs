@@ -1,7 +1,7 @@
 /*!
-Model tags as the predecessor writes them: `<model>_<prompt>`, such as `sam2_tiny_points`.
+Model tags in the predecessor's form: `<model>_<prompt>`, such as `sam2_tiny_points`.
 
-Rows carry the tag's text, bundles carry Meta's name of the network. Only this file knows both.
+Rows have the tag's text, bundles have Meta's name of the network; only this file maps between them.
 */
 
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ const ALL: [&str; 5] = ["edgetam", "sam2_tiny", "sam2_small", "sam2_base", "sam2
 /// One entry of `--models`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelTag {
-    /// As the CSV prints it.
+    /// The text in the CSV.
     pub text: String,
     /// The network's name in bundle manifests.
     pub network: String,
@@ -33,8 +33,8 @@ pub struct ModelTag {
 }
 
 impl ModelTag {
-    /// Parses one tag. Without a prompt suffix, `default_prompt` completes it. Manifest names
-    /// (`sam2.1_tiny_points`) are taken too. `None`: unknown.
+    /// Parses one tag. Without a prompt suffix `default_prompt` applies. Manifest names
+    /// (`sam2.1_tiny_points`) are accepted too. `None`: unknown.
     pub fn parse(text: &str, default_prompt: PromptKind) -> Option<Self> {
         let known =
             |root: &str| MODELS.iter().find(|(tag, model)| *tag == root || *model == root).copied();
@@ -50,18 +50,18 @@ impl ModelTag {
         })
     }
 
-    /// `--models all`: every published model, prompted by points and by box.
+    /// `--models all`: every published model, with point and box prompts.
     pub fn all() -> Vec<String> {
         ALL.iter().flat_map(|root| [format!("{root}_points"), format!("{root}_bbox")]).collect()
     }
 
-    /// By point and by box, every model that has a tag, the demo's small network too.
+    /// Every model with a tag, including the demo's small network, with point and box prompts.
     pub fn every() -> Vec<String> {
         let both = |(root, _): &(&str, _)| [format!("{root}_points"), format!("{root}_bbox")];
         MODELS.iter().flat_map(both).collect()
     }
 
-    /// Tags that `--models` knows, for messages.
+    /// All tags, for messages.
     pub fn known() -> String {
         let roots: Vec<&str> = MODELS.iter().map(|(tag, _)| *tag).collect();
         format!("{} followed by _points, _bbox or _mask", roots.join(", "))

@@ -1,10 +1,10 @@
 /*!
-Dilation of bitset masks, a word (64 pixels) at a time.
+Dilation of bitset masks, 64 pixels at a time.
 
-A structuring element that is symmetric and convex is given by its half-width at each vertical
-distance. Each occupied stretch of a row is widened step by step, from the element's tip to its
-waist, and ORed into the rows above and below: the cost follows the occupied words times the
-element's height, so that the thin boundaries that the metrics dilate are cheap.
+A symmetric, convex structuring element is given by its half-width at each vertical distance. Each
+occupied run of words in a row is widened step by step, from the element's tip to its waist, and
+ORed into the rows above and below. The cost is the number of occupied words times the element's
+height, so the thin boundaries of the metrics are cheap.
 */
 
 use std::ops::Range;
@@ -26,13 +26,13 @@ pub fn disk(radius: usize) -> Vec<usize> {
 
 /// The mask dilated by the element whose half-width `dy` rows from its centre is `half_widths[dy]`.
 ///
-/// Half-widths must not grow with the distance; [`square`] and [`disk`] make such. Pixels beyond
-/// the image count as background.
+/// Half-widths must not grow with the distance, as those of [`square`] and [`disk`]. Pixels outside
+/// the image are background.
 pub fn dilate(mask: &Mask, half_widths: &[usize]) -> Mask {
     debug_assert!(half_widths.is_sorted_by(|near, far| near >= far));
     let (width, height) = (mask.width(), mask.height());
     let mut out = Mask::new(width, height);
-    // Half-widths that are wider than the image reach no further than its edge.
+    // Wider half-widths reach only to the image's edge.
     let reach = half_widths.first().copied().unwrap_or(0).min(width).div_ceil(64);
     let mut widened = Widened::new(mask.words_per_row());
     for y in 0..height {
@@ -56,8 +56,8 @@ pub fn dilate(mask: &Mask, half_widths: &[usize]) -> Mask {
     out
 }
 
-/// The next words from `start` on that hold pixels, with `reach` words before and after. Gaps that
-/// the widening would close are part of the stretch.
+/// The next run of words with pixels from `start` on, with `reach` words before and after. Gaps
+/// that the widening would close are part of the run.
 fn next_stretch(row: &[u64], start: usize, reach: usize) -> Option<Range<usize>> {
     let occupied = |from: usize, to: usize| row[from..to].iter().position(|&word| word != 0);
     let first = start + occupied(start, row.len())?;
@@ -79,8 +79,8 @@ fn clear_past_width(mask: &mut Mask) {
     }
 }
 
-/// One row, dilated horizontally by a growing half-width. A zero word before and after it saves the
-/// inner loop from asking where the row ends.
+/// One row, dilated horizontally by a growing half-width. A zero word before and after it replaces
+/// bounds checks in the inner loop.
 struct Widened {
     words: Vec<u64>,
     next: Vec<u64>,
@@ -108,8 +108,8 @@ impl Widened {
 
     fn widen_to(&mut self, half_width: usize) {
         while self.half_width < half_width {
-            // A longer step than half_width + 1 would leave holes beside the image's edge, where
-            // the pixels that should fill them have been cut off.
+            // A longer step than half_width + 1 would leave holes at the image's edge, where the
+            // pixels that should fill them were cut off.
             let step = (half_width - self.half_width).min(self.half_width + 1).min(MAX_SHIFT);
             let back = 64 - step;
             for (out, near) in self.next[1..=self.len].iter_mut().zip(self.words.windows(3)) {

@@ -1,13 +1,13 @@
 /*!
-Random numbers from a fixed seed: the same on every machine, and of their own for every tensor, so
-that one more tensor changes no other.
+Random numbers from a fixed seed, identical on every machine. Each tensor has its own stream, so
+that another tensor changes no numbers.
 */
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 use rayon::prelude::*;
 
-/// Numbers of one stream, where there are many.
+/// Numbers of one stream when there are many.
 const CHUNK: usize = 4096;
 
 /// xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled",
@@ -38,13 +38,13 @@ impl Noise {
         low + (high - low) * ((self.bits() >> 11) as f64 / (1_u64 << 53) as f64)
     }
 
-    /// Nearly normal, mean 0 and deviation 1, within ±6: twelve uniform numbers less six. Only
-    /// sums, which are exact alike everywhere; a logarithm may differ in its last bit from one C
-    /// library to the next.
+    /// Approximately normal, mean 0 and deviation 1, within ±6: twelve uniform numbers minus six.
+    /// It uses only sums, which are exact everywhere; a logarithm may differ in its last bit
+    /// between C libraries.
     pub fn normal(&mut self) -> f32 {
-        // Twelve 16-bit numbers out of three draws; half a step more makes the mean exactly 0.
-        // Written out: inputs have many millions of them, and each step of an iterator is a call in
-        // a build without optimisation.
+        // Twelve 16-bit numbers from three draws; half a step makes the mean exactly 0. The steps
+        // are written out because inputs have many millions of numbers, and each step of an
+        // iterator is a call in an unoptimised build.
         let (mut sum, mut draws) = (0, 0);
         while draws < 3 {
             let bits = self.bits();
@@ -54,12 +54,12 @@ impl Noise {
         ((sum as f64 + 6.0) / 65536.0 - 6.0) as f32
     }
 
-    /// `count` nearly normal numbers.
+    /// `count` approximately normal numbers.
     pub fn normals(&mut self, count: usize) -> Vec<f32> {
         self.many(count, |chunk, noise| chunk.iter_mut().for_each(|value| *value = noise.normal()))
     }
 
-    /// `count` nearly normal numbers of this deviation.
+    /// `count` approximately normal f16 numbers with this deviation.
     pub fn halves(&mut self, count: usize, deviation: f32) -> Vec<f16> {
         self.many(count, |chunk, noise| {
             let mut values = [0.0; CHUNK];
@@ -69,9 +69,8 @@ impl Noise {
         })
     }
 
-    /// Numbers of all kinds on all processors: each chunk has a stream of its own, whose beginning
-    /// is drawn from this one, so that what comes out does not depend on how many processors there
-    /// are.
+    /// Numbers of any kind, generated in parallel: each chunk has a stream whose seed is drawn from
+    /// this one, so the result does not depend on the number of CPU cores.
     fn many<T: Clone + Default + Send>(
         &mut self,
         count: usize,
@@ -86,7 +85,7 @@ impl Noise {
 
     fn begun(state: u64) -> Self {
         let mut noise = Self(state | 1);
-        // The first numbers still show how similar two beginnings are.
+        // The first numbers would still show the similarity of two seeds.
         (0..16).for_each(|_| _ = noise.bits());
         noise
     }
@@ -115,7 +114,7 @@ mod tests {
         assert_ne!(values[..100], values[CHUNK..CHUNK + 100]);
         let mut noise = Noise::new(7, "mem");
         noise.normals(10);
-        assert_ne!(noise.normals(10), values[..10], "the next ones are others");
+        assert_ne!(noise.normals(10), values[..10], "the next ones differ");
         let halves = Noise::new(7, "mem").halves(values.len(), 0.5);
         let halved = values.iter().map(|value| f16::from_f32(0.5 * value));
         assert!(halves.iter().copied().eq(halved));

@@ -1,10 +1,9 @@
 /*!
-Predicted masks painted over the frames, to look at.
+Overlays: predicted masks painted over the frames.
 
-An mp4 through `ffmpeg` where that is installed with an H.264 encoder, a folder
-of PNG frames otherwise. The predecessor stretched its frames but not its masks;
-here both have the video's own size. What is written appears under its final
-name only when it is complete.
+The output is an mp4 if `ffmpeg` is installed with an H.264 encoder, and a folder of PNG frames
+otherwise. The predecessor stretched its frames but not its masks; here both have the video's size.
+Output gets its final name when it is complete.
 */
 
 mod film;
@@ -21,18 +20,18 @@ use crate::record::ObjectKey;
 use film::Film;
 pub use paint::{paint, write_png};
 
-/// What the name of a film ends with.
+/// Suffix of a film.
 pub const FILM: &str = ".mp4";
 /// The first frame in a folder of frames.
 pub const FIRST_FRAME: &str = "00000.png";
 
-/// What the name of an overlay's private folder begins with while it is written.
+/// Prefix of an overlay's temporary folder.
 pub(crate) const UNFINISHED: &str = ".overlay_";
 
-/// Folder of the frames while they are written, inside a private one that always vanishes.
+/// Folder of the frames inside the temporary folder while they are written.
 const FRAMES: &str = "frames";
 
-/// Writes the overlay of one object, frame by frame. Dropped unfinished, it leaves nothing behind.
+/// Writes the overlay of one object, frame by frame. If it is dropped unfinished, no file remains.
 #[derive(Debug)]
 pub struct OverlayWriter {
     size: (usize, usize),
@@ -48,12 +47,12 @@ enum Target {
 
 impl OverlayWriter {
     /// Starts `<out_dir>/<video>__obj<object>__<tag>.mp4` ([`ObjectKey::file_stem`]) with the
-    /// `ffmpeg` on PATH; where there is none, or none that encodes H.264, PNG frames go into the
-    /// folder of that name without `.mp4`. `stride` says every how many frames of the clip one is
-    /// written: the film then lasts as long as the clip, at 24/`stride` frames a second.
+    /// `ffmpeg` on PATH. Without it, or without an H.264 encoder, PNG frames go into the folder of
+    /// that name without `.mp4`. One of `stride` frames of the clip is written, and the film has
+    /// 24/`stride` frames a second, so that it lasts as long as the clip.
     ///
     /// # Errors
-    /// A name with a path separator in it, or a directory that cannot be written.
+    /// A name contains a path separator, or the directory cannot be written to.
     pub fn create(
         out_dir: &Path,
         key: &ObjectKey,
@@ -63,10 +62,10 @@ impl OverlayWriter {
         Self::create_with(Ffmpeg::find().ok(), out_dir, key, size, stride)
     }
 
-    /// Like [`Self::create`] with a particular `ffmpeg`, or none.
+    /// As [`Self::create`], with this `ffmpeg` or none.
     ///
     /// # Errors
-    /// Those of [`Self::create`].
+    /// Errors of [`Self::create`].
     pub fn create_with(
         ffmpeg: Option<Ffmpeg>,
         out_dir: &Path,
@@ -76,7 +75,11 @@ impl OverlayWriter {
     ) -> Result<Self> {
         let name = key.file_stem();
         let plain = !name.contains(['/', '\\']);
-        ensure!(plain, "cannot name an overlay {name:?}: names must not contain path separators");
+        ensure!(
+            plain,
+            "cannot write an overlay for {name:?}: its name contains a path separator; \
+                        rename it"
+        );
         std::fs::create_dir_all(out_dir)
             .with_context(|| format!("cannot create {} for overlays", out_dir.display()))?;
         let target = match ffmpeg.filter(|ffmpeg| ffmpeg.has_encoder("libx264")) {
@@ -96,16 +99,16 @@ impl OverlayWriter {
         Ok(Self { size, target, painted: Vec::new() })
     }
 
-    /// Adds a frame; without a mask it is written as it is.
+    /// Adds a frame; without a mask it is written unchanged.
     ///
     /// # Errors
-    /// A frame or mask of another size, a full disk, or an `ffmpeg` that gave up.
+    /// The frame or mask has another size, the disk is full, or `ffmpeg` failed.
     pub fn write(&mut self, frame: &RgbImage, mask: Option<&Mask>) -> Result<()> {
         let (width, height) = self.size;
         ensure!(
             (frame.width, frame.height) == self.size
                 && mask.is_none_or(|mask| (mask.width(), mask.height()) == self.size),
-            "overlay of {width}x{height} was given a frame or mask of another size"
+            "the overlay has {width}x{height} pixels, the frame or mask another size"
         );
         self.painted.clear();
         self.painted.extend_from_slice(&frame.data);

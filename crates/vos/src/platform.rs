@@ -1,8 +1,7 @@
 /*!
-The platform table: what is built for which board, and under which caps.
+The platform table: build defaults and memory caps for each board.
 
-`engines/platforms.toml` is compiled in; `--platforms FILE` replaces it, for boards that it does not
-have.
+`engines/platforms.toml` is compiled in; `--platforms FILE` replaces it, for other boards.
 */
 
 use std::collections::BTreeMap;
@@ -21,18 +20,18 @@ pub const BUILT_IN: &str = include_str!("../../../engines/platforms.toml");
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Platform {
-    /// Its name on the command line; the table's key.
+    /// Its name on the command line, the table's key.
     #[serde(skip)]
     pub name: String,
-    /// Its name for people.
+    /// Its name for display.
     pub title: String,
     /// Compute capability, 87 for 8.7.
     pub sm: u32,
-    /// Smallest device memory sold under this name, MiB.
+    /// Smallest device memory of this product, MiB.
     pub memory_mb: u64,
-    /// The GPU shares the host's memory.
+    /// The GPU uses the host's memory.
     pub unified: bool,
-    /// Models that are built by default, by their names in bundle manifests.
+    /// Models that are built by default, with their names in bundle manifests.
     pub models: Vec<String>,
     /// Default precision.
     pub precision: Precision,
@@ -44,30 +43,30 @@ pub struct Platform {
     pub track_variant: TrackVariant,
     /// Default builder optimization level.
     pub opt_level: u8,
-    /// Parts of the driver's name for this GPU.
+    /// Parts of the driver's name of this GPU.
     pub device_names: Vec<String>,
     /// A Jetson: only the board itself has a TensorRT for it.
     #[serde(default)]
     pub tegra: bool,
 }
 
-/// Compute capabilities that TensorRT for RTX builds all graphs for without having the GPU: seen
-/// with 1.7.1, which refuses 87 and 90, and for 75 has no matmul in fp32.
+/// Compute capabilities for which TensorRT for RTX builds all graphs without the GPU, tested with
+/// 1.7.1. It refuses 87 and 90, and for 75 it has no matmul in fp32.
 pub const BUILT_AHEAD: [u32; 5] = [80, 86, 89, 120, 121];
 
-/// The oldest compute capability that the committed kernels run on; attention's alone need more.
+/// The oldest compute capability of the custom kernels other than attention.
 const OLDEST_SM: u32 = 75;
 
-/// The oldest compute capability that the committed attention kernels run on.
+/// The oldest compute capability of the custom attention kernels.
 pub const OLDEST_FUSED_SM: u32 = 80;
 
 impl Platform {
-    /// TensorRT for RTX can build for it on any machine.
+    /// Whether TensorRT for RTX can build for it on any machine.
     pub fn can_be_built_ahead(&self) -> bool {
         !self.tegra && BUILT_AHEAD.contains(&self.sm)
     }
 
-    /// Why the track step cannot have this form there, as a phrase.
+    /// Why the track step cannot have this variant on this platform, as a phrase.
     pub fn refuses(&self, variant: TrackVariant) -> Option<String> {
         let too_old = variant == TrackVariant::Segmented && self.sm < OLDEST_FUSED_SM;
         too_old.then(|| {
@@ -84,21 +83,24 @@ impl Platform {
 pub struct Platforms(BTreeMap<String, Platform>);
 
 impl Platforms {
-    /// The committed table, or another file of the same form.
+    /// The committed table, or another file of the same format.
     ///
     /// # Errors
-    /// A file that cannot be read, that is no TOML, or that has an unknown key or an impossible
-    /// value.
+    /// The file cannot be read, is not TOML, or has an unknown key or an invalid value.
     pub fn open(file: Option<&Path>) -> Result<Self> {
         let Some(path) = file else { return Self::parse(BUILT_IN).context("the built-in table") };
         let text = std::fs::read_to_string(path).with_context(|| {
             format!(
-                "cannot read the platform table {}; leave --platforms out for the built-in one",
+                "cannot read the platform table {}; omit --platforms to use the built-in one",
                 path.display()
             )
         })?;
         Self::parse(&text).with_context(|| {
-            format!("{} is no platform table; engines/platforms.toml is an example", path.display())
+            format!(
+                "{} is not a platform table; see engines/platforms.toml for an \
+                     example",
+                path.display()
+            )
         })
     }
 
@@ -114,7 +116,8 @@ impl Platforms {
             }
             if row.sm < OLDEST_SM {
                 bail!(
-                    "[{name}] sm {}: expected {OLDEST_SM} (Turing) or more, which segtrt's own kernels need",
+                    "[{name}] sm {}: expected {OLDEST_SM} (Turing) or more, which segtrt's CUDA \
+                     kernels need",
                     row.sm
                 );
             }
@@ -128,7 +131,7 @@ impl Platforms {
         Ok(Self(rows))
     }
 
-    /// The row called `name`.
+    /// The row with this name.
     pub fn get(&self, name: &str) -> Option<&Platform> {
         self.0.get(name)
     }
@@ -138,8 +141,8 @@ impl Platforms {
         self.0.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
     }
 
-    /// The row of the GPU at hand: same compute capability, and the longest of its names inside the
-    /// driver's name.
+    /// The row of a GPU: same compute capability, and the longest name that the driver's name
+    /// contains.
     pub fn of_device(&self, device: &str, sm: u32) -> Option<&Platform> {
         let named = |row: &&Platform| {
             let fits = row.device_names.iter().filter(|name| device.contains(name.as_str()));

@@ -1,5 +1,5 @@
 /*!
-Arithmetic of an engine.
+Precision of an engine.
 */
 
 use std::fmt;
@@ -7,22 +7,22 @@ use std::fmt;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-/// Arithmetic that a plan may use.
+/// Number formats that a plan may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
     /// 32-bit floats, TF32 off.
     #[default]
     Fp32,
-    /// Half precision with layers pinned to fp32.
+    /// f16, with some layers pinned to fp32.
     Fp16,
-    /// Halves between the layers of the memory attention and between graphs; encoder, mask decoder
-    /// and memory encoder compute in fp32 with TF32 products: masks as near to fp32 as PyTorch's
-    /// fp16 (8.x, 10.x; the bank must be fused).
+    /// f16 in the memory attention and between graphs. Encoder, mask decoder and memory encoder
+    /// compute in fp32 with TF32 matmuls. Masks are as close to fp32 as PyTorch's in fp16 (TensorRT
+    /// 8.x and 10.x, segmented track step only).
     Mixed,
-    /// Brain floats with layers pinned to fp32 (TensorRT 10, weakly typed).
+    /// bf16, with some layers pinned to fp32 (TensorRT 10, weakly typed).
     Bf16,
-    /// Whatever of fp16, bf16, TF32 is fastest; pinned layers stay fp32.
+    /// The fastest of fp16, bf16 and TF32, with some layers pinned to fp32.
     Best,
 }
 

@@ -1,10 +1,10 @@
 /*!
-What the model is told about an object: one click, a box, or its mask on one frame.
+Prompts: one click, a box or a mask of an object on one frame.
 
-The prompt is derived from the ground truth of the object's first annotated
-frame. Two policies exist because the predecessor's click can lie beside the
-object or on a stray speck of it: rows made with that policy compare with its
-old files, rows made with [`PromptPolicy::Interior`] say more about the model.
+The prompt is derived from the ground truth of the object's first annotated frame. There are two
+policies, because the predecessor's click can lie outside the object or on a stray speck of it. Rows
+with that policy are comparable with its old files; rows with [`PromptPolicy::Interior`] say more
+about the model.
 */
 
 mod components;
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::dataset::ObjectTruth;
 use crate::mask::{Mask, PixelBox};
 
-/// Which kind of prompt the model gets; the last part of a model tag.
+/// Kind of the prompt; the last part of a model tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PromptKind {
@@ -41,13 +41,13 @@ impl PromptKind {
         }
     }
 
-    /// The kind of that name.
+    /// The kind with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Points, Self::Bbox, Self::Mask].into_iter().find(|kind| kind.name() == name)
     }
 }
 
-/// Where the click goes. Boxes and masks are the same under both.
+/// Position of the click. Boxes and masks are the same under both policies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PromptPolicy {
@@ -94,7 +94,7 @@ pub enum Prompt {
 }
 
 impl Prompt {
-    /// The prompt for an object that looks like `mask`; `None` when the mask is empty.
+    /// The prompt for an object with this `mask`; `None` if the mask is empty.
     pub fn from_mask(mask: &Mask, kind: PromptKind, policy: PromptPolicy) -> Option<Self> {
         let PixelBox { x_min, y_min, x_max, y_max } = mask.extents()?;
         Some(match (kind, policy) {
@@ -118,14 +118,14 @@ impl Prompt {
     }
 }
 
-/// The prompt of one object of a clip, with the frame and the mask that it comes from.
+/// The prompt of one object of a clip, with its frame and mask.
 #[derive(Clone, Debug)]
 pub struct ObjectPrompt {
     /// Index of the prompted frame.
     pub index: usize,
     /// Ground truth of that frame.
     pub mask: Mask,
-    /// What the model is given.
+    /// The prompt of the model.
     pub prompt: Prompt,
 }
 
@@ -133,9 +133,9 @@ impl ObjectPrompt {
     /// The prompt of `object` in a clip of `frames` frames of `width` × `height` pixels.
     ///
     /// # Errors
-    /// The object has no mask, its first mask lies past the end of the clip, is missing,
-    /// unreadable, of another size than the frames, or empty. No later frame is tried, as the
-    /// predecessor did not either.
+    /// The object has no mask, or its first mask is past the end of the clip, missing, unreadable,
+    /// of another size than the frames, or empty. Later frames are not tried, as in the
+    /// predecessor.
     pub fn new(
         object: &ObjectTruth,
         frames: usize,

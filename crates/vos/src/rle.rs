@@ -1,7 +1,7 @@
 /*!
-COCO run-length encoding of masks: small in JSON, and readable by every tool of the field.
+COCO run-length encoding of masks, which is small in JSON and widely readable.
 
-Runs go down the columns and alternate between background and foreground, background first. The
+Runs follow the columns and alternate between background and foreground, background first. The
 compressed form is pycocotools' string: each count from the fourth on as its difference to the count
 two before, in groups of five bits with a continuation bit, offset by 48 into printable ASCII.
 */
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::mask::Mask;
 
-/// A mask as COCO writes it in JSON.
+/// A mask in COCO's JSON form.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rle {
     /// Height and width, pixels.
@@ -44,7 +44,7 @@ pub enum RleError {
         /// Width, pixels.
         width: usize,
     },
-    /// A byte that no compressed string contains, or a string that ends inside a count.
+    /// A byte outside the alphabet of compressed strings, or a string that ends inside a count.
     #[error("the compressed counts are damaged at byte {0}")]
     Damaged(usize),
 }
@@ -61,7 +61,7 @@ impl Rle {
         Self { size: [mask.height(), mask.width()], counts }
     }
 
-    /// Decodes; errors when the counts are damaged or do not fill the image.
+    /// Decodes; fails if the counts are damaged or do not fill the image.
     pub fn to_mask(&self) -> Result<Mask, RleError> {
         let [height, width] = self.size;
         let decompressed;
@@ -120,8 +120,7 @@ fn compress(counts: &[u64]) -> String {
         loop {
             let mut group = rest & (CONTINUES - 1);
             rest >>= BITS;
-            // Done once what is left is nothing but the sign that the group's top bit already
-            // shows.
+            // Stop when the rest is only the sign, which the group's top bit already has.
             let done = if group & SIGN == 0 { rest == 0 } else { rest == -1 };
             group |= if done { 0 } else { CONTINUES };
             text.push(char::from(group as u8 + OFFSET));

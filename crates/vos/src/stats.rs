@@ -1,9 +1,9 @@
 /*!
-Small statistics as pure functions of slices; every result is in the unit of its input.
+Basic statistics as pure functions of slices; every result has the unit of its input.
 
-An empty slice has no statistic: all functions return `None` for it. Sums run in the order of
-numpy's pairwise summation, because files that the Python predecessor computed with numpy must come
-out with the same last digit.
+An empty slice has no statistic: all functions return `None` for it. Sums use numpy's order of
+pairwise summation, because files that the predecessor computed with numpy must have the same last
+digit.
 */
 
 use serde::{Deserialize, Serialize};
@@ -52,8 +52,8 @@ pub fn percentile_of_sorted(sorted: &[f64], percent: f64) -> Option<f64> {
     let above = (below + 1).min(last);
     let (low, high) = (sorted[below], sorted[above]);
     let part = rank - below as f64;
-    // From the nearer end, as numpy does: the last digit agrees and the result stays between the
-    // two.
+    // From the nearer end, as in numpy, so that the last digit agrees and the result stays between
+    // the two values.
     let from_low = low + (high - low) * part;
     let from_high = high - (high - low) * (1.0 - part);
     Some(if part < 0.5 { from_low } else { from_high })
@@ -103,7 +103,7 @@ pub fn max(values: &[f64]) -> Option<f64> {
     values.iter().copied().reduce(f64::max)
 }
 
-/// Sum by halves (numpy's blocks: eight accumulators up to 128 values, recursion above), whose
+/// Pairwise sum (numpy's blocks: eight accumulators up to 128 values, recursion above), whose
 /// rounding error grows with log n instead of n.
 fn pairwise_sum(values: &[f64]) -> f64 {
     const BLOCK: usize = 128;

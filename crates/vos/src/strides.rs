@@ -1,22 +1,22 @@
 /*!
-Which frames of a clip are fed to the network, and which of its annotations are scored.
+Strides: the frames of a clip that the network gets, and the annotations that are scored.
 
-Clips are counted at 24 frames a second. A model that sees every second frame sees a clip of 12;
-annotations may be thinned apart from that. Only frames that were fed can be scored, whatever the
-two strides are: the predecessor gave annotated frames that it had skipped a score of zero.
+Clips have 24 frames a second. A model that gets every second frame sees 12; annotations can be
+thinned independently. Only frames that the network got can be scored: the predecessor gave skipped
+frames with annotations a score of zero.
 */
 
 use serde::{Deserialize, Serialize};
 
-/// Frames a second of the clips, as their folder's name says.
+/// Frames a second of the clips, according to their folder's name.
 const CLIP_FPS: f64 = 24.0;
 
-/// Steps between frames, both counted from the prompted one.
+/// Steps between frames, counted from the prompted one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Strides {
-    /// Every how many frames one is fed; 1 feeds all.
+    /// Stride of the network's frames; 1 uses all.
     pub input: usize,
-    /// Every how many frames an annotation is scored; 0 and 1 score all.
+    /// Stride of scored annotations in frames; 0 and 1 score all.
     pub annotation: usize,
 }
 
@@ -27,25 +27,25 @@ impl Default for Strides {
 }
 
 impl Strides {
-    /// No frame and no annotation is left out.
+    /// Whether all frames and annotations are used.
     pub fn leave_nothing_out(self) -> bool {
         self.input <= 1 && self.annotation <= 1
     }
 
-    /// Frames of a second of the clip that are fed.
+    /// Frames a second of the clip that the network gets.
     pub fn input_fps(self) -> f64 {
         CLIP_FPS / self.input.max(1) as f64
     }
 
-    /// Whether the annotation of frame `index` is scored where the frame was fed; `prompted` is the
-    /// prompted frame.
+    /// Whether the annotation of frame `index` is scored if the network got the frame; `prompted`
+    /// is the prompted frame.
     pub fn scores(self, prompted: usize, index: usize) -> bool {
         index
             .checked_sub(prompted)
             .is_some_and(|after| after.is_multiple_of(self.annotation.max(1)))
     }
 
-    /// The part of the fidelity string that tells which frames were left out.
+    /// The part of the fidelity string about omitted frames.
     pub fn fidelity(self) -> String {
         match self.input {
             0 | 1 => "noskip".to_owned(),

@@ -18,7 +18,7 @@ use execution::{DeviceTensor, Op, Program, SharedEngine, TensorDesc};
 use kernels::{AttentionKernels, TrunkExecutor};
 use tensorrt::{DataType, Mode};
 use vos::bundle::PartGraph;
-use vos::bundle::parts::{Edge, FEATURES, STAGES, Step};
+use vos::bundle::part_graph::{Edge, FEATURES, PartStep, STAGES};
 
 /// The contexts of all parts.
 pub struct Encoder {
@@ -100,7 +100,7 @@ impl Encoder {
             let outside = tensors.iter().map(|(name, placed)| (Cow::from(*name), placed.clone()));
             let between =
                 self.part_graph.edges.iter().zip(&self.edges).filter_map(|(h, placed)| {
-                    Some((Cow::from(h.name_in(Step::Part(at))?.to_owned()), placed.clone()))
+                    Some((Cow::from(h.name_in(PartStep::Part(at))?.to_owned()), placed.clone()))
                 });
             ops.push(Program::engine(engine, outside.chain(between).collect()));
             if let Some(trunk) = self.trunk.as_ref().filter(|_| at == 0) {
@@ -115,8 +115,8 @@ impl Encoder {
 fn tensor_of_edge(parts: &[SharedEngine], edge: &Edge) -> Result<TensorDesc> {
     let steps = [edge.producer].into_iter().chain(edge.consumers.iter().copied());
     let at = steps.into_iter().find_map(|step| match step {
-        Step::Part(at) => Some(at),
-        Step::Trunk => None,
+        PartStep::Part(at) => Some(at),
+        PartStep::Trunk => None,
     });
     let part = at.and_then(|at| parts.get(at)).context("a part of the encoder is gone")?;
     tensor_of(part, &edge.name)

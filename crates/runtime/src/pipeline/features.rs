@@ -11,7 +11,7 @@ use cuda::{CapturedGraph, Element, Event, Gpu, MemoryTag, Stream};
 use execution::{DeviceTensor, Program};
 use tensorrt::DataType;
 
-pub use vos::bundle::parts::FEATURES;
+pub use vos::bundle::part_graph::FEATURES;
 
 /// One frame's set.
 pub struct FeatureSet {

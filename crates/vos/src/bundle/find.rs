@@ -1,5 +1,5 @@
 /*!
-Finds the bundle that a model tag asks for below the folders where bundles are kept.
+Finds the bundle for a model tag in the bundle folders.
 */
 
 use std::path::{Path, PathBuf};
@@ -10,9 +10,9 @@ use super::Bundle;
 
 use host::shell;
 
-/// What the command line asks for; `None` leaves the choice to what is there.
+/// The requested bundle; `None` accepts any.
 #[derive(Clone, Debug)]
-pub struct Wanted<'a> {
+pub struct WantedBundle<'a> {
     /// Model name as manifests have it (`sam2.1_tiny`).
     pub model: &'a str,
     /// Side of the network input, pixels.
@@ -21,11 +21,11 @@ pub struct Wanted<'a> {
     pub precision: &'a str,
 }
 
-/// The input size taken where several are there and none is asked for.
+/// The input size that is used if several exist and none is requested.
 const USUAL_IMGSZ: usize = 1024;
 
-/// All bundles below `roots`, by name. Folders without a manifest are passed over; a broken
-/// manifest is an error.
+/// All bundles in `roots`, by name. Folders without a manifest are skipped; a broken manifest is an
+/// error.
 pub fn list(roots: &[PathBuf]) -> Result<Vec<Bundle>> {
     let mut found = Vec::new();
     for root in roots {
@@ -43,9 +43,8 @@ pub fn list(roots: &[PathBuf]) -> Result<Vec<Bundle>> {
     Ok(found)
 }
 
-/// Picks the bundle for `wanted`: the exact size where one is asked for, else 1024, else the only
-/// one there.
-pub fn find(bundles: &[Bundle], roots: &[PathBuf], wanted: &Wanted<'_>) -> Result<Bundle> {
+/// The bundle for `wanted`: of the requested size, else 1024, else the only one.
+pub fn find(bundles: &[Bundle], roots: &[PathBuf], wanted: &WantedBundle<'_>) -> Result<Bundle> {
     let fits = |bundle: &&Bundle| {
         let m = &bundle.manifest.model;
         m.name == wanted.model
@@ -57,11 +56,11 @@ pub fn find(bundles: &[Bundle], roots: &[PathBuf], wanted: &Wanted<'_>) -> Resul
     match (usual, candidates.as_slice()) {
         (Some(bundle), _) if wanted.imgsz.is_none() => Ok((*bundle).clone()),
         (_, [only]) => Ok((*only).clone()),
-        // The first root that has it wins, as with search paths everywhere.
+        // The first root with the bundle wins, as in search paths.
         (_, [first, ..]) if wanted.imgsz.is_some() => Ok((*first).clone()),
         (_, []) => bail!("{}", missing(bundles, roots, wanted)),
         (_, several) => bail!(
-            "several sizes of {} are there ({}); say which with --imgsz",
+            "{} has several sizes ({}); choose one with --imgsz",
             wanted.model,
             several
                 .iter()
@@ -72,24 +71,25 @@ pub fn find(bundles: &[Bundle], roots: &[PathBuf], wanted: &Wanted<'_>) -> Resul
     }
 }
 
-fn missing(bundles: &[Bundle], roots: &[PathBuf], wanted: &Wanted<'_>) -> String {
+fn missing(bundles: &[Bundle], roots: &[PathBuf], wanted: &WantedBundle<'_>) -> String {
     let size = wanted.imgsz.unwrap_or(USUAL_IMGSZ);
     let searched = roots.iter().map(|root| place(root)).collect::<Vec<_>>().join(", ");
     let there = match bundles {
         [] => "no bundle".to_owned(),
         some => some.iter().map(Bundle::name).collect::<Vec<_>>().join(", "),
     };
-    // Bundles lie beside each other: not inside one of them.
+    // Bundles are next to each other, not inside one another.
     let out = match roots.first() {
         Some(root) if root.is_dir() || !root.exists() => root,
         _ => Path::new("onnx/bundles"),
     };
-    // Mixed engines are built from fp16 graphs. The segments are what engines of most platforms are
-    // built from: without them whoever types this comes to build-engines and is sent back.
+    // Mixed engines are built from fp16 graphs. Most platforms build from the segments, so the
+    // command exports them.
     let graphs = if wanted.precision == "mixed" { "fp16" } else { wanted.precision };
     format!(
-        "no bundle of {} at {} in {}: searched {searched}, found {there}; {}make it with: \
-         python onnx/export.py --model {} --imgsz {size} --precision {} --segments --padded-track --checkpoint FILE --out {}",
+        "no bundle of {} at {} in {}: searched {searched}, found {there}; {}export it with: python \
+         onnx/export.py --model {} --imgsz {size} --precision {} --segments --padded-track \
+         --checkpoint FILE --out {}",
         wanted.model,
         wanted.imgsz.map_or("any size".to_owned(), |side| format!("imgsz {side}")),
         wanted.precision,
@@ -100,18 +100,18 @@ fn missing(bundles: &[Bundle], roots: &[PathBuf], wanted: &Wanted<'_>) -> String
     )
 }
 
-/// A folder that was searched, and what is wrong with it where that is why nothing was found.
+/// A searched folder, and why nothing was found in it.
 fn place(root: &Path) -> String {
     let why = match root {
         root if root.is_dir() => "",
-        root if root.exists() => " (no folder)",
-        _ => " (not there)",
+        root if root.exists() => " (not a folder)",
+        _ => " (missing)",
     };
     format!("{}{why}", root.display())
 }
 
-/// The flags that take this model as it is there; nothing where it is not.
-fn others(bundles: &[Bundle], wanted: &Wanted<'_>) -> String {
+/// The flags for the existing bundles of this model; empty without one.
+fn others(bundles: &[Bundle], wanted: &WantedBundle<'_>) -> String {
     let of_model = bundles.iter().map(|bundle| &bundle.manifest.model);
     let flags: Vec<String> = of_model
         .filter(|model| model.name == wanted.model)
@@ -119,6 +119,6 @@ fn others(bundles: &[Bundle], wanted: &Wanted<'_>) -> String {
         .collect();
     match flags.as_slice() {
         [] => String::new(),
-        flags => format!("take what is there with {}, or ", flags.join(" or ")),
+        flags => format!("use an existing one with {}, or ", flags.join(" or ")),
     }
 }

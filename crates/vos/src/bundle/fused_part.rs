@@ -178,7 +178,7 @@ impl PartKind {
     /// As those of [`FusedPart::check_against`].
     pub(super) fn check(&self, manifest: &Manifest) -> Result<()> {
         (self.check)(manifest).with_context(|| {
-            format!("the table [{}] cannot be run; export the model again", self.table)
+            format!("the table [{}] is unusable; export the model again", self.table)
         })
     }
 
@@ -241,7 +241,7 @@ impl Bundle {
         let weights = WeightsFile::open(&self.dir.join(part.record().file), part);
         weights.map(Some).with_context(|| {
             format!(
-                "the {} is not that of its manifest; export the model again or restore the file",
+                "the {} differs from its manifest; export the model again or restore the file",
                 P::NAME
             )
         })

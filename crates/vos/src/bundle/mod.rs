@@ -1,17 +1,18 @@
 /*!
 A bundle: the ONNX graphs of one model at one size and precision, with their manifest.
 
-Opening one checks all that can be checked without running it, so that a measurement
-never starts on graphs that are not the ones the manifest speaks of.
+Opening a bundle checks everything that can be checked without running it, so that a measurement
+never starts with graphs that differ from their manifest.
 */
 
 mod find;
 pub mod fused_part;
+mod graph;
 pub mod manifest;
 pub mod mask_decoder;
 pub mod memory_encoder;
 pub mod memory_key_proj;
-pub mod parts;
+pub mod part_graph;
 mod ports;
 mod role;
 mod tensors;
@@ -22,13 +23,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::files::sha256_of_file;
-pub use find::{Wanted, find, list};
+pub use find::{WantedBundle, find, list};
 pub use fused_part::{FusedPart, PARTS, PartKind, Plans, WeightsFile, WeightsRecord};
-pub use manifest::{Contract, DType, Family, Graph, Manifest};
+pub use graph::{Axis, Contract, DType, Graph, Tensor};
+pub use manifest::{Family, Manifest};
 pub use mask_decoder::{MaskDecoderPart, MaskDecoderShape, MaskDecoderWeights};
 pub use memory_encoder::{MemoryEncoderPart, MemoryEncoderShape, MemoryEncoderWeights};
 pub use memory_key_proj::{MemoryKeyProjShape, MemoryKeyProjWeights, TimeWeights};
-pub use parts::PartGraph;
+pub use part_graph::PartGraph;
 pub use role::Role;
 pub use tensors::Tensor as FileTensor;
 pub use trunk::{BlockWeights, Trunk, TrunkBlock, TrunkWeights};
@@ -36,19 +38,19 @@ pub use trunk::{BlockWeights, Trunk, TrunkBlock, TrunkWeights};
 /// An opened bundle.
 #[derive(Clone, Debug)]
 pub struct Bundle {
-    /// The folder that holds the manifest.
+    /// The folder of the manifest.
     pub dir: PathBuf,
     /// Its manifest.
     pub manifest: Manifest,
 }
 
 impl Bundle {
-    /// Reads and checks `dir/manifest.toml`; the graphs' hashes are checked by [`Bundle::verify`].
+    /// Reads and checks `dir/manifest.toml`; [`Bundle::verify`] checks the graphs' hashes.
     pub fn open(dir: &Path) -> Result<Self> {
         let path = dir.join("manifest.toml");
         let text = std::fs::read_to_string(&path).with_context(|| {
             format!(
-                "cannot read {}: a bundle is a folder written by onnx/export.py",
+                "cannot read {}; name a bundle, a folder that onnx/export.py wrote",
                 path.display()
             )
         })?;
@@ -68,7 +70,7 @@ impl Bundle {
         Ok(Self { dir: dir.to_owned(), manifest })
     }
 
-    /// The file of the graph with this role; an error where the bundle lacks it.
+    /// The file of the graph with this role; an error if the bundle lacks it.
     pub fn graph_file(&self, role: Role) -> Result<PathBuf> {
         match self.manifest.graph(role) {
             Some(graph) => Ok(self.dir.join(&graph.file)),
@@ -86,7 +88,7 @@ impl Bundle {
         for graph in self.manifest.graphs.iter().filter(|graph| roles.contains(&graph.role)) {
             let path = self.dir.join(&graph.file);
             let found = sha256_of_file(&path).with_context(|| {
-                format!("the graph that {} names", self.dir.join("manifest.toml").display())
+                format!("the graph in {}", self.dir.join("manifest.toml").display())
             })?;
             if found.sha256 != graph.sha256 {
                 bail!(
@@ -108,14 +110,15 @@ impl Bundle {
     }
 }
 
-/// Shapes that the tracker relies on; anything else would only fail later and less clearly.
+/// Checks shapes that the tracker relies on; without this, errors would appear later and less
+/// clearly.
 fn check_contract(manifest: &Manifest) -> Result<()> {
     manifest.check_names()?;
     let c = &manifest.contract;
     let side = manifest.model.imgsz;
     if c.grid.checked_mul(16) != Some(side) || c.grid.checked_mul(4) != Some(c.low_size) {
         bail!(
-            "grid {} and low_size {} do not belong to imgsz {side}: expected {} and {}",
+            "grid {} and low_size {} do not match imgsz {side}; expected {} and {}",
             c.grid,
             c.low_size,
             side / 16,
@@ -137,13 +140,13 @@ fn check_contract(manifest: &Manifest) -> Result<()> {
     let parts = manifest.encoder_parts();
     if let Some(beyond) = Role::CUTS[parts.len()..].iter().find_map(|role| manifest.graph(*role)) {
         let missing = Role::CUTS[parts.len()].name();
-        bail!("the encoder is cut, {missing} is missing, and {} is there", beyond.role.name());
+        bail!("the encoder is cut and {} exists, but {missing} is missing", beyond.role.name());
     }
     PARTS.iter().try_for_each(|part| part.check(manifest))?;
     let is_cut = !parts.is_empty() || manifest.trunk.is_some();
     if let (Some(whole), true) = (manifest.graph(Role::Encoder), is_cut) {
-        parts::check_against(whole, &parts, manifest.trunk.as_ref())
-            .context("the encoder's parts do not fit together; export the model again")?;
+        part_graph::check_against(whole, &parts, manifest.trunk.as_ref())
+            .context("the encoder's parts cannot be connected; export the model again")?;
     }
     let segments = Role::SEGMENTS.map(|role| manifest.graph(role).is_some());
     let first_missing = segments.iter().take_while(|there| **there).count();
@@ -152,14 +155,15 @@ fn check_contract(manifest: &Manifest) -> Result<()> {
         || (first_missing > 0 && first_missing % 2 == 0)
     {
         bail!(
-            "the track step is cut into track_keys and an odd number of segments from track_seg0 on; one is missing"
+            "the track step has an even number of segments; expected track_keys and an odd number \
+             from track_seg0 on"
         );
     }
     mask_decoder::check_answers(manifest)
-        .context("the track step gives no answer; export the model again")?;
+        .context("the track step has no outputs; export the model again")?;
     let timed = manifest.graph(Role::Track).is_some_and(|track| track.input("ptr_t").is_some());
     if timed != c.pointer_times {
-        bail!("contract.pointer_times is {}, but the track graph says {timed}", c.pointer_times);
+        bail!("contract.pointer_times is {}, but {timed} in the track graph", c.pointer_times);
     }
     Ok(())
 }

@@ -1,35 +1,36 @@
 /*!
-What a part that this program's own kernels compute asks of the ports of graphs beside it.
+Checks graph tensors next to a part that custom CUDA kernels compute.
 */
 
 use anyhow::{Context, Result, ensure};
 
-use super::manifest::{Axis, Tensor};
+use super::graph::{Axis, Tensor};
 
-/// These are the extents of `what`, which `takers` ("the decoder's kernels") take; the first may be
-/// the number of objects. Types are the engines', which are built in half precision from either.
+/// Checks the extents of a graph's tensor `what`, which `takers` ("the decoder's kernels") use. The
+/// first extent may be the number of objects. Types are not checked: engines are built with f16
+/// tensors from either type.
 ///
 /// # Errors
-/// There is no such tensor, or it has others.
+/// The tensor is missing or has other extents.
 pub(super) fn has_shape(
     tensor: Option<&Tensor>,
     shape: &[usize],
     what: &str,
     takers: &str,
 ) -> Result<()> {
-    let tensor = tensor.with_context(|| format!("there is no {what}, expected {shape:?} of it"))?;
+    let tensor = tensor.with_context(|| format!("there is no {what}, expected {shape:?}"))?;
     let one = |(at, axis): (usize, &Axis)| match axis {
         Axis::Fixed(extent) => shape.get(at) == Some(extent),
         Axis::Symbol(_) => at == 0,
     };
     ensure!(
         tensor.shape.len() == shape.len() && tensor.shape.iter().enumerate().all(one),
-        "{what} is {tensor}, {takers} take {shape:?}"
+        "{what} is {tensor}, {takers} need {shape:?}"
     );
     Ok(())
 }
 
-/// Their names, for messages.
+/// The names of the tensors, for messages.
 pub(super) fn listed(tensors: &[Tensor]) -> String {
     match tensors {
         [] => "nothing".to_owned(),

@@ -1,27 +1,26 @@
 /*!
-What a graph does in a frame: the roles that a manifest gives its graphs, and how they belong
-together.
+Roles of graphs: the steps of a frame, and the parts of a cut step.
 */
 
 use serde::{Deserialize, Serialize};
 
 use crate::track_variant::TrackVariant;
 
-/// What a graph does in a frame.
+/// The step that a graph computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Image to features; once a frame, whatever the number of objects.
+    /// Image to features; once a frame for any number of objects.
     Encoder,
-    /// The same for two frames at once.
+    /// Image encoder for two frames at once.
     EncoderB2,
-    /// For four.
+    /// Image encoder for four frames at once.
     EncoderB4,
-    /// For eight.
+    /// Image encoder for eight frames at once.
     EncoderB8,
-    /// For sixteen.
+    /// Image encoder for sixteen frames at once.
     EncoderB16,
-    /// The encoder of one frame up to where it is cut first; each further part up to the next cut.
+    /// Part 0 of the encoder, from the image to the first cut.
     EncoderCut0,
     /// Part 1 of the encoder.
     EncoderCut1,
@@ -41,13 +40,13 @@ pub enum Role {
     Prompt,
     /// A given mask on the conditioning frame to an object pointer.
     MaskPrompt,
-    /// Memory attention and mask decoder, exact at every fill level.
+    /// Memory attention and mask decoder for any fill level of the bank.
     Track,
-    /// The same with a full, masked bank.
+    /// Memory attention and mask decoder with a full, masked bank.
     TrackPadded,
-    /// The full bank to the keys of each layer's attention to it.
+    /// From the full bank to the keys of each attention layer.
     TrackKeys,
-    /// The track step up to its first attention; each further segment up to the next one.
+    /// Segment 0 of the track step, up to its first attention.
     TrackSeg0,
     /// Segment 1 of the track step.
     TrackSeg1,
@@ -65,14 +64,14 @@ pub enum Role {
     TrackSeg7,
     /// Segment 8 of the track step.
     TrackSeg8,
-    /// The last segment as far as the mask decoder, which this program's kernels compute behind it.
+    /// The last segment up to the mask decoder, which custom CUDA kernels compute.
     TrackImage,
     /// Mask and features to one memory frame.
     Memory,
 }
 
 impl Role {
-    /// The graph whose plan a folder has where the track step was built in this variant.
+    /// The graph whose plan a folder has if the track step was built in this variant.
     pub fn of_variant(variant: TrackVariant) -> Self {
         match variant {
             TrackVariant::Padded => Self::TrackPadded,
@@ -82,7 +81,7 @@ impl Role {
         }
     }
 
-    /// Every role there is.
+    /// All roles.
     pub const ALL: [Self; 29] = [
         Self::Encoder,
         Self::EncoderB2,
@@ -115,8 +114,8 @@ impl Role {
         Self::TrackImage,
     ];
 
-    /// The segments of a track step that is cut at its attentions, in order; as many as four layers
-    /// have.
+    /// The segments of a track step that is split at its attentions, in order, for at most four
+    /// layers.
     pub const SEGMENTS: [Self; 9] = [
         Self::TrackSeg0,
         Self::TrackSeg1,
@@ -129,8 +128,7 @@ impl Role {
         Self::TrackSeg8,
     ];
 
-    /// The parts of an encoder that is cut because TensorRT builds a deep one for minutes, or at
-    /// the attentions over its whole map, in order; as many as there may be.
+    /// The parts of a cut encoder, in order.
     pub const CUTS: [Self; 8] = [
         Self::EncoderCut0,
         Self::EncoderCut1,
@@ -142,11 +140,11 @@ impl Role {
         Self::EncoderCut7,
     ];
 
-    /// The encoders of several frames at once, with the number of frames.
+    /// The encoders for several frames at once, each with its number of frames.
     pub const ENCODER_BATCHES: [(usize, Self); 4] =
         [(2, Self::EncoderB2), (4, Self::EncoderB4), (8, Self::EncoderB8), (16, Self::EncoderB16)];
 
-    /// The encoder of so many frames at once; none where no graph is written for that number.
+    /// The encoder for this number of frames at once; `None` if there is none.
     pub fn encoder_of(frames: usize) -> Option<Self> {
         let single = [(1, Self::Encoder)].into_iter();
         single
@@ -155,26 +153,26 @@ impl Role {
             .map(|(_, role)| role)
     }
 
-    /// Makes features of images, of one frame or of several, or is a part of what does.
+    /// Whether it computes features from images, in whole or in part.
     pub fn is_encoder(self) -> bool {
         self == Self::Encoder
             || self.is_encoder_part()
             || Self::ENCODER_BATCHES.iter().any(|(_, role)| *role == self)
     }
 
-    /// One of [`Role::CUTS`].
+    /// Whether it is one of [`Role::CUTS`].
     pub fn is_encoder_part(self) -> bool {
         Self::CUTS.contains(&self)
     }
 
-    /// The role of that name.
+    /// The role with this name.
     ///
     /// # Errors
-    /// A sentence with the names that there are.
+    /// A sentence with all names.
     pub fn from_name(name: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|role| role.name() == name).ok_or_else(|| {
             let known = Self::ALL.map(Self::name).join(", ");
-            format!("no graph is called '{name}'; expected one of {known}")
+            format!("no graph has the name '{name}'; expected one of {known}")
         })
     }
 

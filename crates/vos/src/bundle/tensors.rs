@@ -1,6 +1,6 @@
 /*!
-Files of weights that this program computes with itself (safetensors): read whole, held against the
-manifest's hash, and searched for tensors whose type and shape are known before.
+Weights files of custom CUDA kernels (safetensors): read whole, checked against the manifest's hash,
+and searched for tensors of known type and shape.
 */
 
 use std::collections::BTreeMap;
@@ -12,74 +12,76 @@ use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, Metadata};
 use sha2::{Digest, Sha256};
 
-/// Bytes in front of a file's header: its length.
+/// Bytes before a file's header: its length.
 const LENGTH_BYTES: usize = 8;
 
-/// A tensor that a file has, or must have.
+/// A tensor in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tensor {
     /// Its name in the file.
     pub name: String,
     /// The elements' type.
     pub dtype: Dtype,
-    /// Extents; rows lie one after the other.
+    /// Extents; row-major.
     pub shape: Vec<usize>,
 }
 
 impl Tensor {
-    /// Its elements.
+    /// Number of elements.
     pub fn elements(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// Its size, bytes.
+    /// Size, bytes.
     pub fn bytes(&self) -> usize {
         self.elements() * self.dtype.bitsize() / 8
     }
 }
 
-/// Reads the file whole, which is the manifest's by its hash; `what` is what errors call it.
+/// Reads the whole file and checks it against the manifest's hash. `what` describes the file in
+/// errors.
 ///
 /// # Errors
-/// A file that cannot be read, is damaged or another's.
+/// The file cannot be read or has another hash.
 pub(super) fn read_file(path: &Path, sha256: &str, what: &str) -> Result<Vec<u8>> {
     let shown = path.display();
     let bytes = std::fs::read(path).with_context(|| format!("cannot read {shown}, {what}"))?;
     let found = format!("{:x}", Sha256::digest(&bytes));
     ensure!(
         found == sha256,
-        "{shown} is damaged, or not the weights of its manifest: sha256 {found} found, {sha256} expected"
+        "{shown} is damaged or another file: found sha256 {found}, expected {sha256} of its \
+         manifest"
     );
     Ok(bytes)
 }
 
-/// What a file's header says.
+/// A file's header.
 pub(super) struct Header {
     tensors: Metadata,
-    /// Where the tensors' bytes begin.
+    /// Offset of the tensors' bytes.
     data: usize,
 }
 
 impl Header {
-    /// Of a whole file, whose length the header agrees with.
+    /// The header of a whole file, after comparing its length.
     ///
     /// # Errors
-    /// Bytes that are no safetensors file.
+    /// The bytes are not a safetensors file.
     pub fn of(bytes: &[u8]) -> Result<Self> {
         let (header, tensors) =
-            SafeTensors::read_metadata(bytes).context("it is no safetensors file")?;
+            SafeTensors::read_metadata(bytes).context("it is not a safetensors file")?;
         Ok(Self { tensors, data: LENGTH_BYTES + header })
     }
 
-    /// How many tensors the file has.
+    /// Number of tensors.
     pub fn count(&self) -> usize {
         self.tensors.offset_keys().len()
     }
 
-    /// Where a tensor lies in the file.
+    /// Range of a tensor in the file.
     ///
     /// # Errors
-    /// One that is missing, or of another type or shape.
+    /// The tensor is missing or has another type or shape.
     pub fn find(&self, name: &str, dtype: Dtype, shape: &[usize]) -> Result<Range<usize>> {
         let Some(info) = self.tensors.info(name) else {
             bail!("the tensor {name} is missing, expected {dtype}{shape:?}");
@@ -95,20 +97,20 @@ impl Header {
     }
 }
 
-/// A file that has these tensors and no others.
+/// The contents of a file with exactly the expected tensors.
 #[derive(Clone, Debug)]
 pub(super) struct Contents {
     bytes: Vec<u8>,
     places: BTreeMap<String, Range<usize>>,
-    /// Whose tensors they are, as errors call it.
+    /// Name of the part in errors.
     owner: &'static str,
 }
 
 impl Contents {
-    /// Of a whole file's bytes.
+    /// Checks the bytes of a whole file.
     ///
     /// # Errors
-    /// A tensor that is missing, too many, or of another type or shape.
+    /// A tensor is missing, unexpected, or has another type or shape.
     pub fn read(bytes: Vec<u8>, expected: &[Tensor], owner: &'static str) -> Result<Self> {
         let header = Header::of(&bytes)?;
         let mut places = BTreeMap::new();
@@ -117,7 +119,7 @@ impl Contents {
         }
         ensure!(
             header.count() == expected.len(),
-            "it has {} tensors, the {owner} has {}",
+            "it has {} tensors, expected {} of the {owner}",
             header.count(),
             expected.len()
         );
@@ -129,7 +131,7 @@ impl Contents {
         &self.bytes
     }
 
-    /// A tensor's bytes, little-endian, row by row.
+    /// A tensor's bytes, little-endian, row-major.
     ///
     /// # Errors
     /// There is no such tensor.
@@ -148,11 +150,11 @@ pub(super) fn put_norm(put: &mut impl FnMut(&str, Dtype, &[usize]), name: &str, 
 /// That a file has as many bytes as its manifest says.
 ///
 /// # Errors
-/// It has not.
-pub(super) fn check_size(path: &Path, found: &[u8], said: u64) -> Result<()> {
+/// The size differs.
+pub(super) fn check_size(path: &Path, found: &[u8], stated: u64) -> Result<()> {
     ensure!(
-        found.len() as u64 == said,
-        "{} has {} bytes, its manifest says {said}",
+        found.len() as u64 == stated,
+        "{} has {} bytes, expected {stated} of its manifest",
         path.display(),
         found.len()
     );
@@ -165,7 +167,7 @@ pub(super) mod tests {
 
     use super::Tensor;
 
-    /// A file of these tensors, each one's bytes its number.
+    /// A file with these tensors, whose bytes are their index.
     pub fn file(tensors: &[Tensor]) -> Vec<u8> {
         let data: Vec<Vec<u8>> =
             tensors.iter().enumerate().map(|(at, tensor)| vec![at as u8; tensor.bytes()]).collect();

@@ -3,12 +3,12 @@ The DAVIS layout, 2016 (one object) and 2017 (several), 480p.
 
 ```text
 <dir>/JPEGImages/480p/<video>/00000.jpg …
-<dir>/Annotations/480p/<video>/00000.png …     indexed: the pixel is the object's id
+<dir>/Annotations/480p/<video>/00000.png …     indexed: a pixel is the object's id
 <dir>/ImageSets/{2017,2016,480p}/<split>.txt   one video (2016, 2017) or one pair of files (480p) a line
 ```
 
-The objects of a clip are the ids in its first mask (Perazzi et al., CVPR 2016;
-Pont-Tuset et al., "The 2017 DAVIS Challenge on Video Object Segmentation").
+The objects of a clip are the ids in its first mask (Perazzi et al., CVPR 2016; Pont-Tuset et al.,
+"The 2017 DAVIS Challenge on Video Object Segmentation").
 */
 
 use std::collections::BTreeMap;
@@ -16,17 +16,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{
-    Clip, ClipError, Dataset, Frames, MaskError, ObjectTruth, listing, numbers, open::found, truth,
-};
+use super::{Clip, ClipError, Dataset, Frames, MaskError, ObjectTruth, listing, numbers, truth};
 use crate::decode;
 
 const FRAMES: &str = "JPEGImages/480p";
 const MASKS: &str = "Annotations/480p";
 const LISTS: [&str; 3] = ["ImageSets/2017", "ImageSets/2016", "ImageSets/480p"];
-/// Foreground of the 2016 masks. In the 2017 masks a pixel of no object: background, where a
-/// prediction is as wrong as on any other. davis2017-evaluation scores its semi-supervised task so
-/// too: it turns 255 into 0 before it looks for void.
+/// Foreground in the 2016 masks. In the 2017 masks it is background, where a prediction is an error
+/// as on any other background pixel: davis2017-evaluation turns 255 into 0 in its semi-supervised
+/// task.
 const FULL: u16 = 255;
 
 /// A split in the DAVIS layout.
@@ -42,12 +40,10 @@ pub(super) fn is_here(dir: &Path) -> bool {
 }
 
 impl DavisSplit {
-    /// Opens the split that the list `<split_name>.txt` names; without any list all videos belong
-    /// to it.
+    /// Opens the split of the list `<split_name>.txt`; without any list it has all videos.
     ///
     /// # Errors
-    /// No frames, no annotations, no list of that name among those that are there, or no video at
-    /// all.
+    /// There are no frames, no annotations, no list of that name among others, or no video.
     pub fn open(dir: &Path, split_name: &str) -> Result<Self> {
         let root = dir.to_path_buf();
         for part in [FRAMES, MASKS] {
@@ -55,7 +51,7 @@ impl DavisSplit {
                 bail!(
                     "Missing {part} directory: expected it under {} (DAVIS layout), found {}",
                     root.display(),
-                    found(&root)
+                    listing::summary(&root)
                 );
             }
         }
@@ -93,8 +89,8 @@ impl DavisSplit {
         };
         if videos.is_empty() {
             bail!(
-                "the split {split_name} of {} names no video; expected folders in {FRAMES}/ or lines in \
-                 ImageSets/2017/{file}",
+                "the split {split_name} of {} has no video; expected folders in {FRAMES}/ or lines \
+                 in ImageSets/2017/{file}",
                 root.display()
             );
         }
@@ -128,7 +124,7 @@ impl Dataset for DavisSplit {
         if let Some(path) = frames.iter().find(|path| listing::not_utf8(path)) {
             return Err(ClipError::NotUtf8 { path: path.clone() });
         }
-        // A mask has its frame's name, so none can be missed; only their order is the numbers'.
+        // A mask has its frame's name, so none is missed; only the order follows the numbers.
         numbers::sort(&mut frames);
         if frames.is_empty() {
             return Err(ClipError::NoFrames { dir });
@@ -150,7 +146,7 @@ impl Dataset for DavisSplit {
     }
 }
 
-/// The mask of each frame is the file with the frame's stem.
+/// Maps each frame to the mask file with the same stem.
 fn by_frame(frames: &[PathBuf], masks: Vec<PathBuf>) -> BTreeMap<usize, PathBuf> {
     let index: BTreeMap<_, _> =
         frames.iter().enumerate().filter_map(|(i, path)| Some((path.file_stem()?, i))).collect();
@@ -158,13 +154,13 @@ fn by_frame(frames: &[PathBuf], masks: Vec<PathBuf>) -> BTreeMap<usize, PathBuf>
     masks.into_iter().filter_map(position).collect()
 }
 
-/// One object for each id of the first mask; `frame`: the clip's first one.
+/// One object for each id of the first mask; `frame` is the clip's first frame.
 fn objects(
     masks: &BTreeMap<usize, PathBuf>,
     frame: Option<&Path>,
 ) -> Result<Vec<ObjectTruth>, ClipError> {
     let Some(first) = masks.values().next() else { return Ok(Vec::new()) };
-    // Where the frame cannot be read, each object's row says so.
+    // If the frame cannot be read, each object's row has the reason.
     let size = frame.and_then(|frame| decode::probe_size(frame).ok());
     let image = truth::read(first, size).map_err(ClipError::FirstMask)?;
     let ids = image.present();
@@ -189,7 +185,7 @@ fn video_of(line: &str) -> &str {
     parent.unwrap_or(line)
 }
 
-/// The splits for which there is a list, each once.
+/// The splits with a list, each once.
 fn split_names(root: &Path) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for list in LISTS {

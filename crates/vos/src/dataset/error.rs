@@ -1,6 +1,6 @@
 /*!
-What can be wrong with one clip or one mask. Each has a stable short code for the status column and
-a sentence for people; where the predecessor had a wording, the sentence keeps it.
+Faults of one clip or one mask. Each has a stable short code for the status column and a sentence,
+with the predecessor's wording where it had one.
 */
 
 use std::path::PathBuf;
@@ -8,55 +8,57 @@ use std::path::PathBuf;
 use crate::decode::DecodeError;
 use crate::ffmpeg::FfmpegError;
 
-/// Why a clip, or a frame of it, cannot be used.
+/// Why a clip or a frame of it cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ClipError {
-    /// The manifest names a video that is not there.
+    /// The manifest names a missing video.
     #[error(
-        "No frames found, skipping: video '{video}' is named by the split but {} does not exist; remove \
-         it from the manifest or add its frames", expected.display()
+        "No frames found, skipping: video '{video}' is named by the split but {} does not exist; \
+         remove it from the manifest or add its frames", expected.display()
     )]
     MissingVideo {
         /// The video's id.
         video: String,
-        /// Where its frames should be.
+        /// Expected place of its frames.
         expected: PathBuf,
     },
     /// The id is not a plain file name, so it could point outside the split.
     #[error("video id {video:?} is not the plain name of a folder; correct the manifest")]
     BadVideoId {
-        /// The id as the manifest has it.
+        /// The id in the manifest.
         video: String,
     },
-    /// The name of a clip, a frame or an object is no text, so no table can hold it.
+    /// The name of a clip, frame or object is not UTF-8, so no table can hold it.
     #[error("the name {path:?} is not UTF-8; rename it")]
     NotUtf8 {
         /// The file or folder.
         path: PathBuf,
     },
-    /// The frames' names do not tell which frame each is.
+    /// The frames' names do not determine their order.
     #[error(
-        "the frames of {}: {what}; a mask belongs to the frame of its number, so the frames must be numbered 0, 1, 2, … \
-         (00000.jpg, 00001.jpg, …) without a gap. Restore, rename or remove the file", dir.display()
+        "the frames of {}: {what}; a mask belongs to the frame of its number, so the frames must \
+         be numbered 0, 1, 2, … (00000.jpg, 00001.jpg, …) without a gap. Restore, rename or remove \
+         the file", dir.display()
     )]
     FrameNames {
         /// The clip's folder.
         dir: PathBuf,
-        /// Which file, and what is wrong.
+        /// The file and its fault.
         what: String,
     },
-    /// The frames of a video file that was decoded cannot be read back.
+    /// The decoded frames of a video file cannot be read back.
     #[error("cannot read back frame {index} of {}: {source}", path.display())]
     LostFrame {
         /// The video file.
         path: PathBuf,
         /// The frame.
         index: usize,
-        /// What the system said.
+        /// The system's message.
         source: std::io::Error,
     },
-    /// The video's folder holds no frame.
-    #[error("No frames found, skipping: {} holds no *.jpg file (the suffix must be lower case)", dir.display())]
+    /// The video's folder has no frame.
+    #[error("No frames found, skipping: {} has no *.jpg file (the suffix must be lower \
+             case)", dir.display())]
     NoFrames {
         /// The folder that was searched.
         dir: PathBuf,
@@ -66,7 +68,7 @@ pub enum ClipError {
         "No annotations found, skipping: expected {}", expected.display()
     )]
     NoAnnotations {
-        /// What was looked for.
+        /// The expected folder.
         expected: PathBuf,
     },
     /// A folder cannot be listed.
@@ -74,29 +76,29 @@ pub enum ClipError {
     Unlistable {
         /// The folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's message.
         source: std::io::Error,
     },
-    /// The frames could not be taken out of a video file.
+    /// The frames of a video file could not be decoded.
     #[error(transparent)]
     Ffmpeg(#[from] FfmpegError),
-    /// The first mask of a DAVIS clip, which says which objects there are, cannot be used.
-    #[error("cannot tell which objects the clip has: {0}")]
+    /// The first mask of a DAVIS clip, which defines its objects, cannot be used.
+    #[error("cannot read the clip's objects: {0}")]
     FirstMask(MaskError),
-    /// A frame index past the end was asked for.
+    /// A frame index past the end was requested.
     #[error("frame {index} of '{video}' does not exist: the clip has {frames} frames")]
     NoSuchFrame {
         /// The video's id.
         video: String,
-        /// The index that was asked for.
+        /// The requested index.
         index: usize,
         /// Frames in the clip.
         frames: usize,
     },
-    /// A frame file is damaged or gone.
+    /// A frame file is damaged or missing.
     #[error("unreadable frame: {0}")]
     UnreadableFrame(DecodeError),
-    /// A frame has another size than the first of its clip.
+    /// A frame's size differs from the first frame's.
     #[error(
         "{} is {}x{}, but the clip's first frame is {}x{}; all frames of a clip must have one size",
         path.display(), found.0, found.1, expected.0, expected.1
@@ -143,24 +145,24 @@ pub enum MaskError {
         /// The frame.
         index: usize,
     },
-    /// The file was listed but is not there any more.
+    /// The file was listed but no longer exists.
     #[error("missing mask: {0}")]
     Missing(DecodeError),
     /// The file is damaged.
     #[error("unreadable mask: {0}")]
     Unreadable(DecodeError),
-    /// A colour image where an indexed one is needed.
+    /// A colour image instead of an indexed one.
     #[error(
-        "{} is an RGB image, so the pixels of object {id} cannot be told from the others; expected an \
+        "{} is an RGB image without object ids, so object {id} cannot be found; expected an \
          indexed or grey PNG with the object ids, as DAVIS ships them", path.display()
     )]
     NoIds {
         /// The mask file.
         path: PathBuf,
-        /// The id that was looked for.
+        /// The requested id.
         id: u16,
     },
-    /// The mask does not fit the frames.
+    /// The mask's size differs from the frames'.
     #[error(
         "{} is {}x{}, but the frames are {}x{}; a mask must have the size of its frame",
         path.display(), found.0, found.1, expected.0, expected.1

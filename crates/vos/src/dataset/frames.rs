@@ -1,5 +1,5 @@
 /*!
-Where a clip's frames are: JPEG files, or a video that was decoded ahead.
+Frames of a clip: JPEG files or a decoded video.
 */
 
 use std::path::{Path, PathBuf};
@@ -9,9 +9,9 @@ use crate::ffmpeg::RawFrames;
 /// The frames of a clip in display order; index N is frame N on the 24 fps time base.
 #[derive(Debug)]
 pub enum Frames {
-    /// A JPEG file each.
+    /// A JPEG file for each frame.
     Jpegs(Vec<PathBuf>),
-    /// A video file's.
+    /// Frames of a video file.
     Video(RawFrames),
 }
 
@@ -24,12 +24,12 @@ impl Frames {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there are no frames.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The files that hold the frames: one for each, or the one video.
+    /// The files of the frames: one for each, or the video.
     pub fn files(&self) -> &[PathBuf] {
         match self {
             Self::Jpegs(files) => files,
@@ -37,7 +37,7 @@ impl Frames {
         }
     }
 
-    /// The file that holds frame `index`; none past the end.
+    /// The file of frame `index`; `None` past the end.
     pub fn file(&self, index: usize) -> Option<&Path> {
         match self {
             Self::Jpegs(files) => files.get(index).map(PathBuf::as_path),
@@ -45,8 +45,8 @@ impl Frames {
         }
     }
 
-    /// What decoded a video's frames, with its version; none for JPEGs, which are decoded as they
-    /// are needed.
+    /// The program that decoded a video's frames, with its version; `None` for JPEGs, which are
+    /// decoded when needed.
     pub fn decoder(&self) -> Option<&str> {
         match self {
             Self::Jpegs(_) => None,

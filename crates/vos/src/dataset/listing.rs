@@ -1,5 +1,5 @@
 /*!
-Folder listings in the order that the predecessor used: by name, code point by code point.
+Folder listings in the predecessor's order: by name, code point by code point.
 */
 
 use std::collections::HashSet;
@@ -14,7 +14,7 @@ pub(super) fn folders(dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(entries(dir)?.into_iter().filter(|path| path.is_dir()).collect())
 }
 
-/// The files of `dir` with exactly this suffix, sorted by name. Hidden files are no data.
+/// The files of `dir` with exactly this suffix, sorted by name, without hidden files.
 pub(super) fn files(dir: &Path, suffix: &str) -> io::Result<Vec<PathBuf>> {
     let wanted = |path: &PathBuf| path.extension() == Some(OsStr::new(suffix)) && path.is_file();
     Ok(entries(dir)?.into_iter().filter(wanted).collect())
@@ -33,8 +33,8 @@ pub(super) fn entries(dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// The name of a listed file or folder. What is no UTF-8 in it becomes U+FFFD: tables hold text
-/// alone, and nothing that is there may be missing from them without a word.
+/// The name of a listed file or folder. Bytes that are not UTF-8 become U+FFFD, because tables hold
+/// only text and must not omit a file silently.
 pub(super) fn name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
@@ -45,12 +45,12 @@ pub(super) fn names(paths: &[PathBuf]) -> Vec<String> {
     paths.iter().map(|path| name(path)).filter(|name| seen.insert(name.clone())).collect()
 }
 
-/// Whether the name of a listed file or folder is no text.
+/// Whether the name of a listed file or folder is not UTF-8.
 pub(super) fn not_utf8(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_str().is_none())
 }
 
-/// Refuses the entry of `dir` for which `video` stands where its own name is no UTF-8.
+/// Refuses an entry of `dir` whose name is not UTF-8 and was listed as `video`.
 ///
 /// # Errors
 /// [`ClipError::NotUtf8`] with the entry.
@@ -68,6 +68,19 @@ pub(super) fn refuse_other_than_utf8(dir: &Path, video: &str) -> Result<(), Clip
     }
 }
 
+/// The first few names in a folder, for messages.
+pub(super) fn summary(dir: &Path) -> String {
+    let names: Vec<String> = match entries(dir) {
+        Ok(paths) => paths.iter().map(|path| name(path)).collect(),
+        Err(error) => return format!("nothing readable ({error})"),
+    };
+    match names.as_slice() {
+        [] => "an empty folder".into(),
+        names if names.len() <= 6 => names.join(", "),
+        names => format!("{} and {} more", names[..6].join(", "), names.len() - 6),
+    }
+}
+
 /// The non-empty lines of a manifest, stripped, in file order.
 pub(super) fn manifest(path: &Path) -> io::Result<Vec<String>> {
     let text = std::fs::read_to_string(path)?;
@@ -75,7 +88,7 @@ pub(super) fn manifest(path: &Path) -> io::Result<Vec<String>> {
     Ok(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(String::from).collect())
 }
 
-/// Whether `name` is the plain name of a file or folder, without any way out of its parent.
+/// Whether `name` is the plain name of a file or folder inside its parent.
 pub(super) fn is_plain_name(name: &str) -> bool {
     let mut parts = Path::new(name).components();
     matches!((parts.next(), parts.next()), (Some(Component::Normal(part)), None) if part == name)

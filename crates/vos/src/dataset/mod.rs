@@ -1,10 +1,10 @@
 /*!
-What a split contains: which clips, which frames, which objects, where each ground-truth mask lies.
+A split: its clips, frames, objects and ground-truth mask files.
 
-A clip is a list of paths; pixels are decoded only when [`Clip::frame`] or [`ObjectTruth::mask`] is
-asked for them. A video file is decoded when its clip is opened. Two layouts are read behind one
-trait: SA-V ([`sav`]) and DAVIS ([`davis`]). What is wrong with a split stops the run before it
-starts; what is wrong with a clip or an object costs only its rows.
+A clip is a list of paths; [`Clip::frame`] and [`ObjectTruth::mask`] decode pixels on request. A
+video file is decoded when its clip is opened. One trait covers two layouts: SA-V ([`sav`]) and
+DAVIS ([`davis`]). A fault of a split stops the run before it starts; a fault of a clip or an object
+costs only its rows.
 */
 
 pub mod davis;
@@ -37,13 +37,13 @@ pub trait Dataset: std::fmt::Debug + Send + Sync {
     /// All video ids in the split's order, before any shuffling or limit. Never empty.
     fn videos(&self) -> &[String];
 
-    /// Lists the frames and objects of one video; decodes it when it is a video file.
+    /// Lists the frames and objects of one video; decodes it if it is a video file.
     ///
     /// # Errors
     /// The video is absent, has no frames, or has no annotated object.
     fn clip(&self, video: &str) -> Result<Clip, ClipError>;
 
-    /// How many frames and objects one video has, without decoding a video file.
+    /// The number of frames and objects of one video, without decoding a video file.
     ///
     /// # Errors
     /// As [`Dataset::clip`].
@@ -56,7 +56,7 @@ pub trait Dataset: std::fmt::Debug + Send + Sync {
 /// The size of a clip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outline {
-    /// Frames; of a video file those up to its last annotated one.
+    /// Number of frames; of a video file, up to its last annotated one.
     pub frames: usize,
     /// Annotated objects.
     pub objects: usize,
@@ -65,13 +65,13 @@ pub struct Outline {
 /// One clip of a split: its frames in order and the objects annotated in it.
 #[derive(Debug)]
 pub struct Clip {
-    /// Video id as the split names it.
+    /// Video id in the split.
     pub video: String,
     /// Its frames.
     pub frames: Frames,
     /// Annotated objects in the order of the split.
     pub objects: Vec<ObjectTruth>,
-    /// What of its files is not used, and why.
+    /// Unused files and the reasons.
     pub remarks: Vec<String>,
 }
 
@@ -79,7 +79,7 @@ impl Clip {
     /// Width and height of the clip, from the header of its first frame.
     ///
     /// # Errors
-    /// There is no frame, or the first is no readable JPEG.
+    /// There is no frame, or the first is not a readable JPEG.
     pub fn frame_size(&self) -> Result<(usize, usize), ClipError> {
         match &self.frames {
             Frames::Video(video) => Ok(video.size()),
@@ -115,7 +115,7 @@ impl Clip {
         out: &mut [u8],
     ) -> Result<(), ClipError> {
         let path = self.frame_path(index)?;
-        // No pixel is decoded before both sizes are known to be one.
+        // Both sizes are compared before any pixel is decoded.
         let found = match &self.frames {
             Frames::Video(video) => video.size(),
             Frames::Jpegs(_) => {
@@ -132,7 +132,7 @@ impl Clip {
         Ok(())
     }
 
-    /// The file that holds frame `index`.
+    /// The file of frame `index`.
     ///
     /// # Errors
     /// The index is past the end.
@@ -148,10 +148,10 @@ impl Clip {
 /// The ground truth of one object: a mask file for each annotated frame.
 #[derive(Clone, Debug)]
 pub struct ObjectTruth {
-    /// Name as the CSV prints it: the directory's name in SA-V (`000`), the id in DAVIS (`1`).
+    /// Name in the CSV: the directory's name in SA-V (`000`), the id in DAVIS (`1`).
     pub name: String,
     /// Frame index → mask file.
     pub masks: BTreeMap<usize, PathBuf>,
-    /// The id that marks this object in its mask files; `None`: every non-zero pixel belongs to it.
+    /// The object's id in its mask files; `None`: every non-zero pixel belongs to it.
     pub id: Option<u16>,
 }

@@ -1,5 +1,5 @@
 /*!
-Finds out which layout a split directory has and opens it.
+Detects the layout of a split directory and opens it.
 */
 
 use std::path::Path;
@@ -10,22 +10,22 @@ use super::davis::DavisSplit;
 use super::sav::SavSplit;
 use super::{Dataset, davis, listing, sav};
 
-/// Opens the split `split_name` in `split_dir`, SA-V or DAVIS, whichever is on disk.
+/// Opens the split `split_name` in `split_dir`, in the SA-V or DAVIS layout.
 ///
 /// # Errors
-/// The directory is missing, holds neither layout, lacks a part of it, or names no video. The
-/// message says what was found, what was expected and what to type.
+/// The directory is missing, has neither layout, lacks a part of it, or has no video. The message
+/// says what was found, what is expected and what to type.
 pub fn open(split_dir: &Path, split_name: &str) -> Result<Box<dyn Dataset>> {
     if !split_dir.is_dir() {
         let found = if split_dir.exists() { "is a file" } else { "does not exist" };
         bail!(
-            "split directory {} {found}; expected a folder with JPEGImages_24fps/ and Annotations_6fps/ \
-             (SA-V) or JPEGImages/480p/ and Annotations/480p/ (DAVIS). Pass it with --split-dir, or make \
-             one with `segtrt synth --out DIR`",
+            "split directory {} {found}; expected a folder with JPEGImages_24fps/ and \
+             Annotations_6fps/ (SA-V) or JPEGImages/480p/ and Annotations/480p/ (DAVIS). Pass it \
+             with --split-dir, or make one with `segtrt synth --out DIR`",
             split_dir.display()
         );
     }
-    // A manifest's path would otherwise leave the split.
+    // A path in the split's name would leave the directory.
     if !listing::is_plain_name(split_name) {
         bail!(
             "split name {split_name:?} is not a plain name; --split-name takes a name like sav_val"
@@ -38,23 +38,10 @@ pub fn open(split_dir: &Path, split_name: &str) -> Result<Box<dyn Dataset>> {
         return Ok(Box::new(DavisSplit::open(split_dir, split_name)?));
     }
     bail!(
-        "Missing JPEGImages_24fps directory: {} is no video split. Found {}; expected \
-         JPEGImages_24fps/ (or video_fps_24/) and Annotations_6fps/ (SA-V), or JPEGImages/480p/ and \
-         Annotations/480p/ (DAVIS). Point --split-dir at the folder that holds them",
+        "Missing JPEGImages_24fps directory: {} is not a video split. Found {}; expected \
+         JPEGImages_24fps/ (or video_fps_24/) and Annotations_6fps/ (SA-V), or JPEGImages/480p/ \
+         and Annotations/480p/ (DAVIS). Point --split-dir at the folder that holds them",
         split_dir.display(),
-        found(split_dir)
+        listing::summary(split_dir)
     )
-}
-
-/// The first few names in a folder, for messages.
-pub(super) fn found(dir: &Path) -> String {
-    let names: Vec<String> = match listing::entries(dir) {
-        Ok(paths) => paths.iter().map(|path| listing::name(path)).collect(),
-        Err(error) => return format!("nothing readable ({error})"),
-    };
-    match names.as_slice() {
-        [] => "an empty folder".into(),
-        names if names.len() <= 6 => names.join(", "),
-        names => format!("{} and {} more", names[..6].join(", "), names.len() - 6),
-    }
 }

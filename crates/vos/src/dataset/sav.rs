@@ -1,5 +1,5 @@
 /*!
-The SA-V layout (Segment Anything Video, val and test), by the predecessor's rules of discovery.
+The SA-V layout (Segment Anything Video, val and test), found by the predecessor's rules.
 
 ```text
 <split_dir>/<split_name>.txt                                  optional manifest, one video id a line
@@ -8,9 +8,8 @@ The SA-V layout (Segment Anything Video, val and test), by the predecessor's rul
 <split_dir>/video_fps_24/<video>.mp4                          instead of JPEGs, through ffmpeg
 ```
 
-Frame N is the JPEG whose name says N; a clip in which one is missing is refused (see `numbers`). A
-video file is decoded at 24 frames a second: where it has another rate, frames come again or are
-left out.
+Frame N is the JPEG with the number N; a clip with a missing frame is refused (see `numbers`). A
+video file is decoded at 24 frames a second: at another rate frames are repeated or dropped.
 */
 
 use std::collections::BTreeMap;
@@ -18,9 +17,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{
-    Clip, ClipError, Dataset, Frames, ObjectTruth, Outline, listing, numbers, open::found,
-};
+use super::{Clip, ClipError, Dataset, Frames, ObjectTruth, Outline, listing, numbers};
 use crate::ffmpeg::Ffmpeg;
 
 const FRAMES: &str = "JPEGImages_24fps";
@@ -41,11 +38,10 @@ pub(super) fn is_here(dir: &Path) -> bool {
 }
 
 impl SavSplit {
-    /// Opens the split: `<split_name>.txt` lists its videos, or else the folders (or video files)
-    /// do.
+    /// Opens the split. `<split_name>.txt` lists its videos, else the folders (or video files) do.
     ///
     /// # Errors
-    /// No frame source, no annotations, an unreadable manifest, or no video at all.
+    /// There is no source of frames, no annotations, an unreadable manifest, or no video.
     pub fn open(split_dir: &Path, split_name: &str) -> Result<Self> {
         let root = split_dir.to_path_buf();
         let sources = std::iter::once(FRAMES).chain(VIDEOS);
@@ -54,15 +50,15 @@ impl SavSplit {
                 "Missing JPEGImages_24fps directory: expected JPEGImages_24fps or \
                  video_fps_24/videos_fps_24 under {}, found {}",
                 root.display(),
-                found(&root)
+                listing::summary(&root)
             );
         }
         if !root.join(MASKS).is_dir() {
             bail!(
-                "Missing Annotations_6fps directory: expected it under {}, found {}; without ground \
-                 truth there is no prompt and no score",
+                "Missing Annotations_6fps directory: expected it under {}, found {}; without \
+                 ground truth there is no prompt and no score",
                 root.display(),
-                found(&root)
+                listing::summary(&root)
             );
         }
         let manifest = root.join(format!("{split_name}.txt"));
@@ -74,15 +70,15 @@ impl SavSplit {
         };
         if videos.is_empty() && manifest.is_file() {
             bail!(
-                "the manifest {} names no video; write one video id a line, or remove the file to take \
-                 all videos",
+                "the manifest {} lists no video; write one video id a line, or remove the file to \
+                 take all videos",
                 manifest.display()
             );
         }
         if videos.is_empty() {
             bail!(
-                "the split {} names no video: there is no {} and no folder in {FRAMES}/; add videos, or \
-                 make a split with `segtrt synth --out DIR`",
+                "the split {} names no video: there is no {} and no folder in {FRAMES}/; add \
+                 videos, or make a split with `segtrt synth --out DIR`",
                 root.display(),
                 manifest.display()
             );
@@ -90,7 +86,7 @@ impl SavSplit {
         Ok(Self { root, videos })
     }
 
-    /// The objects with masks, and what is to be said of folders without.
+    /// The objects with masks, and warnings about folders without.
     fn objects(&self, video: &str) -> Result<(Vec<ObjectTruth>, Vec<String>), ClipError> {
         let dir = self.root.join(MASKS).join(video);
         let missing = || ClipError::NoAnnotations { expected: dir.join("<object>/00000.png") };
@@ -106,7 +102,7 @@ impl SavSplit {
             let mut masks = BTreeMap::new();
             for path in listing::files(&folder, "png").map_err(unlistable(&folder))? {
                 if let Some(index) = index_of(&path) {
-                    // Where two stems say the same number, SA-V's own spelling is the mask.
+                    // Of two stems with the same number, SA-V's spelling is the mask.
                     let usual = path.ends_with(format!("{index:05}.png"));
                     if usual || !masks.contains_key(&index) {
                         masks.insert(index, path);
@@ -116,7 +112,8 @@ impl SavSplit {
             match masks.is_empty() {
                 // As in the predecessor, it has no rows.
                 true => remarks.push(format!(
-                    "{} is taken for no object: it holds no PNG whose name is a number (00000.png, 00004.png, …)",
+                    "{} is skipped: it has no PNG with a number as its name (00000.png, 00004.png, \
+                     …)",
                     folder.display()
                 )),
                 false => objects.push(ObjectTruth { name, masks, id: None }),
@@ -146,7 +143,8 @@ impl Dataset for SavSplit {
             let mut beyond = object.masks.range(frames.len()..);
             if let Some((_, path)) = beyond.next() {
                 remarks.push(format!(
-                    "the clip has {} frames, and {} and {} more masks of object {} are of later ones; they are not scored",
+                    "the clip has {} frames; {} and {} more masks of object {} belong to later \
+                     frames and are not scored",
                     frames.len(),
                     path.display(),
                     beyond.count(),
@@ -170,7 +168,7 @@ impl Dataset for SavSplit {
 }
 
 impl SavSplit {
-    /// The frame files of a video, or else its film.
+    /// The frame files of a video, or else its video file.
     fn sources(&self, video: &str) -> Result<(Vec<PathBuf>, Option<PathBuf>), ClipError> {
         if !listing::is_plain_name(video) {
             return Err(ClipError::BadVideoId { video: video.into() });
@@ -197,8 +195,8 @@ impl SavSplit {
     }
 }
 
-/// Ids without a manifest: the JPEG folders, or else the entries of the first video folder that has
-/// any.
+/// Ids without a manifest: the JPEG folders, or else the entries of the first video folder that is
+/// not empty.
 fn list_videos(root: &Path) -> Result<Vec<String>> {
     let frames = root.join(FRAMES);
     if frames.is_dir() {
@@ -225,7 +223,7 @@ fn list_videos(root: &Path) -> Result<Vec<String>> {
     Ok(Vec::new())
 }
 
-/// The video file of an id: in a folder of that name, or a file of that stem.
+/// The video file of an id: in a folder of that name, or a file with that stem.
 fn find_film(root: &Path, video: &str) -> Result<Option<PathBuf>, ClipError> {
     for dir in VIDEOS.map(|name| root.join(name)).into_iter().filter(|dir| dir.is_dir()) {
         let folder = dir.join(video);
@@ -254,7 +252,7 @@ fn film_stem(path: &Path) -> Option<String> {
     VIDEO_SUFFIXES.contains(&suffix.as_str()).then(|| stem.into_owned())
 }
 
-/// The frame index that a mask's file name states.
+/// The frame index in a mask's file name.
 fn index_of(path: &Path) -> Option<usize> {
     path.file_stem()?.to_str()?.parse().ok()
 }

@@ -1,5 +1,5 @@
 /*!
-Which videos of a split a run looks at, and in which order.
+Selects the videos of a run and their order.
 */
 
 use std::collections::HashSet;
@@ -7,7 +7,7 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use super::shuffle::shuffle;
 
-/// The videos of a run, each once, whatever often it is listed: shuffled first, then limited (0
+/// The videos of a run, each once even if it is listed more often: shuffled first, then limited (0
 /// takes all).
 ///
 /// A seed implies shuffling and gives the order of CPython's `random.seed(seed)` and

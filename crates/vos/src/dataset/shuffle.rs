@@ -1,6 +1,6 @@
 /*!
-CPython's `random.shuffle`, bit for bit, so that `--seed` picks the videos that the predecessor
-picked.
+CPython's `random.shuffle`, bit for bit, so that `--seed` selects the same videos as in the
+predecessor.
 
 The generator is MT19937 (M. Matsumoto and T. Nishimura, "Mersenne Twister",
 ACM TOMACS 8, 1998) with their `init_by_array`; how CPython seeds it from an
@@ -68,8 +68,8 @@ impl Mt19937 {
         y ^ y >> 18
     }
 
-    /// A number in 0..bound, by CPython's rejection of too large draws. `bound` must be 1 to 2³² -
-    /// 1.
+    /// A number in 0..bound, by CPython's rejection of draws that are too large. `bound` must be 1
+    /// to 2³² - 1.
     pub fn below(&mut self, bound: u32) -> u32 {
         debug_assert!(bound > 0);
         let shift = bound.leading_zeros();

@@ -1,5 +1,5 @@
 /*!
-From an object's mask files to masks.
+Reads masks from an object's mask files.
 */
 
 use std::path::Path;
@@ -8,7 +8,7 @@ use super::{MaskError, ObjectTruth};
 use crate::decode::{self, DecodeError, IdImage};
 use crate::mask::Mask;
 
-/// A mask may have so many times the pixels of its frame, four times each side; a larger one is not
+/// Largest ratio of a mask's pixels to its frame's, four in each direction; a larger mask is not
 /// decoded.
 const MOST_PIXELS: usize = 16;
 
@@ -19,12 +19,12 @@ impl ObjectTruth {
         self.masks.keys().next().copied()
     }
 
-    /// The ground truth of frame `index`, in the size of its file; `frame`: width and height of the
-    /// frames, of which it may not have many times the pixels.
+    /// The ground truth of frame `index` in the size of its file. `frame`: width and height of the
+    /// frames, which limit the size.
     ///
     /// # Errors
     /// The frame is not annotated, the file is missing, damaged or far too large, or it is a colour
-    /// image that cannot hold the id of this object.
+    /// image without object ids.
     pub fn mask(&self, index: usize, frame: (usize, usize)) -> Result<Mask, MaskError> {
         let path = self.path(index)?;
         let image = read(path, Some(frame))?;
@@ -34,11 +34,10 @@ impl ObjectTruth {
         Ok(image.mask(self.id))
     }
 
-    /// Like [`Self::mask`], and the mask must have the size of the frames. Another one is not
-    /// decoded.
+    /// Like [`Self::mask`], but the mask must have the size of the frames. A mask of another size
+    /// is not decoded.
     ///
-    /// # Errors
-    /// Those of [`Self::mask`], and a mask of another size.
+    /// Errors of [`Self::mask`], or the mask has another size.
     pub fn mask_of_size(
         &self,
         index: usize,
@@ -60,7 +59,7 @@ impl ObjectTruth {
     }
 }
 
-/// Decodes a mask file, unless its header says that it is far larger than the frames are.
+/// Decodes a mask file unless its header states a size far above the frames'.
 ///
 /// # Errors
 /// The file is missing, damaged or far too large.
@@ -74,7 +73,7 @@ pub(super) fn read(path: &Path, frame: Option<(usize, usize)>) -> Result<IdImage
     decode::mask_png(path).map_err(unusable)
 }
 
-/// Width and height that a mask file's header states.
+/// Width and height in a mask file's header.
 fn size(path: &Path) -> Result<(usize, usize), MaskError> {
     decode::mask_png_size(path).map_err(unusable)
 }

@@ -1,9 +1,8 @@
 /*!
-What a JPEG file's header promises, for decoders that must not be given everything.
+Checks a JPEG file's header before nvJPEG gets the file.
 
-libjpeg-turbo says itself what it does not read. nvJPEG knows fewer kinds, takes some for others
-(three channels that are stored as RGB for luminance and chroma), and repairs what ends too soon; so
-its files are looked at first.
+libjpeg-turbo reports unsupported files. nvJPEG supports fewer kinds, misreads some (three channels
+that are stored as RGB), and fills truncated files. So its files are checked first.
 */
 
 use std::path::Path;
@@ -11,16 +10,16 @@ use std::path::Path;
 use super::jpeg::has_end_marker;
 use super::{DecodeError, MAX_SIDE};
 
-/// What helps where the other decoder reads the file.
+/// Advice if libjpeg-turbo reads the file.
 const TURBO: &str = "use --jpeg-decoder turbo";
-/// What helps where it does not either.
+/// Advice if it does not either.
 const NEITHER: &str = "--jpeg-decoder turbo does not either: re-export the file as an 8-bit baseline JPEG, grey or YCbCr";
 
-/// Width and height of a file that nvJPEG may be given.
+/// Width and height of a file that nvJPEG decodes correctly.
 ///
 /// # Errors
-/// No whole JPEG, or one of a kind that nvJPEG does not decode into the pixels that others see in
-/// it.
+/// The file is not a complete JPEG, or of a kind that nvJPEG decodes differently from other
+/// decoders.
 pub fn size_for_nvjpeg(path: &Path, bytes: &[u8]) -> Result<(usize, usize), DecodeError> {
     let broken = |reason: String| DecodeError::Format {
         path: path.into(),
@@ -41,12 +40,12 @@ pub fn size_for_nvjpeg(path: &Path, bytes: &[u8]) -> Result<(usize, usize), Deco
     Ok(header.size)
 }
 
-/// The other decoder may read what nvJPEG refused.
+/// The error for a file that nvJPEG refused; libjpeg-turbo may read it.
 pub fn refused_by_nvjpeg(path: &Path, reason: String) -> DecodeError {
     DecodeError::Unsupported { path: path.into(), reason, advice: TURBO }
 }
 
-/// What the markers in front of the first scan say.
+/// The markers before the first scan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Header {
     /// The frame's marker, 0xC0 for baseline.
@@ -55,7 +54,7 @@ struct Header {
     size: (usize, usize),
     components: Vec<u8>,
     jfif: bool,
-    /// Adobe's note of the colours.
+    /// The colour transform of Adobe's marker.
     adobe: Option<u8>,
 }
 
@@ -69,7 +68,7 @@ impl Header {
         let mut header = Self::default();
         let mut rest = &bytes[2..];
         loop {
-            // Any number of FF may stand in front of a marker.
+            // Any number of FF bytes may precede a marker.
             let start = rest.iter().position(|&byte| byte != 0xFF).unwrap_or(rest.len());
             let (Some(&marker), true) = (rest.get(start), start > 0) else {
                 return Err("its header is damaged".into());
@@ -78,7 +77,7 @@ impl Header {
             match marker {
                 // Without a segment: an early restart, or a filler.
                 0x01 | 0xD0..=0xD7 => continue,
-                0xD9 => return Err("it holds no image".into()),
+                0xD9 => return Err("it has no image".into()),
                 _ => {}
             }
             let length = rest.first_chunk().map(|length| usize::from(u16::from_be_bytes(*length)));
@@ -114,14 +113,14 @@ impl Header {
         Ok(())
     }
 
-    /// Why nvJPEG must not have it, and what helps.
+    /// Why nvJPEG must not get it, and advice.
     fn unfit(&self) -> Option<(String, &'static str)> {
-        let said = |reason: &str, advice| Some((reason.to_owned(), advice));
+        let refused = |reason: &str, advice| Some((reason.to_owned(), advice));
         match self.frame {
             0xC0..=0xC2 => {}
-            0xC3 => return said("it is lossless", NEITHER),
-            0xC9..=0xCF => return said("its entropy code is arithmetic", NEITHER),
-            _ => return said("it is hierarchical", NEITHER),
+            0xC3 => return refused("it is lossless", NEITHER),
+            0xC9..=0xCF => return refused("its entropy code is arithmetic", NEITHER),
+            _ => return refused("it is hierarchical", NEITHER),
         }
         if self.precision != 8 {
             let reason = format!("it has {} bits a sample, not 8", self.precision);
@@ -129,16 +128,16 @@ impl Header {
         }
         match self.components.as_slice() {
             [_] => None,
-            [..] if self.components.len() == 4 => said("its colours are CMYK", NEITHER),
+            [..] if self.components.len() == 4 => refused("its colours are CMYK", NEITHER),
             [..] if self.components.len() != 3 => {
                 Some((format!("it has {} channels", self.components.len()), NEITHER))
             }
-            // As libjpeg tells: a JFIF file is never RGB, Adobe's files say so, others show it by
-            // their channels' names.
+            // As in libjpeg: a JFIF file is never RGB, Adobe's files have a marker, others have the
+            // channel names R, G, B.
             ids if !self.jfif
                 && (self.adobe == Some(0) || self.adobe.is_none() && ids == b"RGB") =>
             {
-                said("its channels are stored as RGB", TURBO)
+                refused("its channels are stored as RGB", TURBO)
             }
             _ => None,
         }

@@ -1,9 +1,9 @@
 /*!
-JPEG frames to RGB with libjpeg-turbo's decoder (by way of mozjpeg), all or nothing.
+Decodes JPEG frames to RGB with libjpeg-turbo (through mozjpeg), whole or not at all.
 
-Pillow, which SAM 2's own loader uses, decodes with libjpeg-turbo: the pixels are the same to the
-last bit, so masks can be compared with the original's. Its habit of filling what is missing with
-grey is turned into an error that names the file. EXIF orientation is ignored, as that loader does.
+Pillow, which SAM 2's loader uses, decodes with libjpeg-turbo too: the pixels are identical, so
+masks can be compared with the original's. libjpeg fills missing data with grey; here that is an
+error that names the file. EXIF orientation is ignored, as in that loader.
 */
 
 use std::fs::File;
@@ -13,10 +13,10 @@ use std::path::Path;
 use super::{DecodeError, MAX_SIDE, RgbImage};
 use crate::libjpeg::{catch, strict_errors};
 
-/// Decodes a whole JPEG file that was read from `path`. Grey files come back as RGB.
+/// Decodes a whole JPEG file that was read from `path`. Grey files become RGB.
 ///
 /// # Errors
-/// It is no JPEG, is damaged, ends early, or is CMYK.
+/// It is not a JPEG, is damaged, ends early, or is CMYK.
 pub fn jpeg_bytes(path: &Path, bytes: &[u8]) -> Result<RgbImage, DecodeError> {
     let image = catch(|| {
         let header = mozjpeg::Decompress::with_err(strict_errors()).from_mem(bytes)?;
@@ -34,9 +34,8 @@ pub fn jpeg_bytes(path: &Path, bytes: &[u8]) -> Result<RgbImage, DecodeError> {
     Ok(image)
 }
 
-/// Decodes a whole JPEG file of `width` × `height` pixels into `out`, which holds `3 * width *
-/// height` bytes. The size that the header states comes back; where it is another one, `out` is
-/// left as it is.
+/// Decodes a whole JPEG file of `width` × `height` pixels into `out`, which has `3 * width *
+/// height` bytes. Returns the size in the header; if it differs, `out` is unchanged.
 ///
 /// # Errors
 /// The file cannot be read, and as [`jpeg_bytes`].
@@ -64,7 +63,7 @@ pub fn jpeg_into(
     Ok(size)
 }
 
-/// Width and height that the header states; no pixel is decoded.
+/// Width and height in the header, without decoding pixels.
 ///
 /// # Errors
 /// The file cannot be read or has no JPEG header.
@@ -77,11 +76,11 @@ pub fn probe_size(path: &Path) -> Result<(usize, usize), DecodeError> {
     size.map_err(|reason| format_error(path, describe(&bytes, reason)))
 }
 
-/// A header can promise gigabytes; no frame of a video is that large.
+/// A damaged header can state gigabytes; no video frame is that large.
 fn check_size((width, height): (usize, usize)) -> std::io::Result<()> {
     if width > MAX_SIDE || height > MAX_SIDE {
         return Err(std::io::Error::other(format!(
-            "it states {width}x{height} pixels, at most {MAX_SIDE}x{MAX_SIDE} are read"
+            "its header states {width}x{height} pixels; the limit is {MAX_SIDE}x{MAX_SIDE}"
         )));
     }
     Ok(())
@@ -91,7 +90,7 @@ fn read(path: &Path) -> Result<Vec<u8>, DecodeError> {
     std::fs::read(path).map_err(|source| DecodeError::Io { path: path.into(), source })
 }
 
-/// Reads a file in place of what `bytes` held, whose memory is used again.
+/// Reads a file into `bytes`, whose memory is reused.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -102,7 +101,7 @@ pub fn read_into(path: &Path, bytes: &mut Vec<u8>) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// The marker FF D9 must follow the last scan (FF DA); trailing bytes after it do no harm.
+/// The marker FF D9 must follow the last scan (FF DA); bytes after it are ignored.
 pub(super) fn has_end_marker(bytes: &[u8]) -> bool {
     let last = |marker: u8| bytes.windows(2).rposition(|pair| pair == [0xFF, marker]);
     matches!((last(0xDA), last(0xD9)), (Some(scan), Some(end)) if end > scan)
@@ -171,14 +170,14 @@ mod tests {
     }
 
     #[test]
-    fn no_cut_of_a_file_gives_a_frame() {
+    fn no_truncated_file_gives_a_frame() {
         for progressive in [false, true] {
             let bytes = encode(ColorType::Rgb, 3, progressive);
             assert!(decode(&bytes).is_ok());
             for cut in (0..bytes.len()).step_by(13).chain([bytes.len() - 2, bytes.len() - 1]) {
                 let error = decode(&bytes[..cut]).unwrap_err().to_string();
                 assert!(error.contains("00007.jpg"), "{error}");
-                // A crash can leave a file of full length whose end was never written.
+                // A crash can leave a file of full length with zeros at its end.
                 let mut padded = bytes[..cut].to_vec();
                 padded.resize(bytes.len(), 0);
                 assert!(decode(&padded).is_err(), "{cut} bytes, then zeros");
@@ -197,7 +196,7 @@ mod tests {
                 let at = usize::from(at) % bytes.len();
                 bytes[at] = value;
             }
-            // JPEG has no checksum, so damage may pass; a frame must then at least be whole.
+            // JPEG has no checksum, so damage may pass; a frame must then at least be complete.
             if let Ok(image) = decode(&bytes) {
                 proptest::prop_assert_eq!(image.data.len(), 3 * image.width * image.height);
             }

@@ -1,19 +1,17 @@
 /*!
-PNG masks to object ids, with the ids kept as they are stored.
+Decodes PNG masks to object ids, unchanged.
 
-Most image crates expand an indexed PNG to its palette's colours and so lose the
-object ids. Here the raw samples are unpacked instead: palette indices and greys
-of every bit depth become ids. A colour mask has no ids; it counts as foreground
-wherever a colour channel is not zero, and says so.
+Most image crates expand an indexed PNG to its palette's colours and so lose the object ids. Here
+raw samples are unpacked: palette indices and greys of every bit depth become ids. A colour mask has
+no ids; every pixel with a non-zero colour channel is foreground, and `has_ids` is false.
 */
 
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-use png::{ColorType, Transformations};
+use png::{BitDepth, ColorType, Transformations};
 
-use super::unpack::{Row, row_ids};
 use super::{DecodeError, MAX_SIDE};
 use crate::mask::Mask;
 
@@ -53,12 +51,12 @@ impl IdImage {
 /// ignored.
 ///
 /// # Errors
-/// The file cannot be read, is no PNG, is damaged, or ends early.
+/// The file cannot be read, is not a PNG, is damaged, or ends early.
 pub fn mask_png(path: &Path) -> Result<IdImage, DecodeError> {
     opened(path, |file| decode(header(file)?))
 }
 
-/// Width and height that the header states; no pixel is decoded.
+/// Width and height in the header, without decoding pixels.
 ///
 /// # Errors
 /// The file cannot be read or has no PNG header.
@@ -78,7 +76,7 @@ fn opened<T>(
     })
 }
 
-/// A reader behind the header, of an image that is not too large.
+/// A reader after the header of an image within the size limit.
 fn header(file: BufReader<File>) -> Result<png::Reader<BufReader<File>>, String> {
     let mut decoder = png::Decoder::new(file);
     decoder.set_transformations(Transformations::IDENTITY);
@@ -100,7 +98,7 @@ fn decode(mut reader: png::Reader<BufReader<File>>) -> Result<IdImage, String> {
     let mut bytes = vec![0; size];
     let frame = reader.next_frame(&mut bytes).map_err(|error| error.to_string())?;
     let mut ids = vec![0; width * height];
-    let row = Row { color: frame.color_type, depth: frame.bit_depth };
+    let row = PackedRow { color: frame.color_type, depth: frame.bit_depth };
     for (line, out) in bytes.chunks_exact(frame.line_size).zip(ids.chunks_exact_mut(width)) {
         row_ids(row, line, out);
     }
@@ -108,14 +106,50 @@ fn decode(mut reader: png::Reader<BufReader<File>>) -> Result<IdImage, String> {
     Ok(IdImage { width, height, ids, has_ids })
 }
 
+/// How the samples of a row are stored.
+#[derive(Clone, Copy)]
+struct PackedRow {
+    color: ColorType,
+    depth: BitDepth,
+}
+
+/// Writes the id of each pixel of `line` into `out`.
+fn row_ids(row: PackedRow, line: &[u8], out: &mut [u16]) {
+    let (channels, colour_channels) = match row.color {
+        ColorType::Grayscale | ColorType::Indexed => (1, 0),
+        ColorType::GrayscaleAlpha => (2, 0),
+        ColorType::Rgb => (3, 3),
+        ColorType::Rgba => (4, 3),
+    };
+    for (x, id) in out.iter_mut().enumerate() {
+        let sample = |channel: usize| sample(line, row.depth, x * channels + channel);
+        *id = if colour_channels == 0 {
+            sample(0)
+        } else {
+            u16::from((0..colour_channels).any(|channel| sample(channel) != 0))
+        };
+    }
+}
+
+/// Sample number `index` of a row; samples of less than a byte fill each byte from its high bits
+/// down.
+fn sample(line: &[u8], depth: BitDepth, index: usize) -> u16 {
+    match depth {
+        BitDepth::Sixteen => u16::from_be_bytes([line[2 * index], line[2 * index + 1]]),
+        BitDepth::Eight => u16::from(line[index]),
+        BitDepth::Four => u16::from(line[index / 2] >> (4 - index % 2 * 4) & 0x0F),
+        BitDepth::Two => u16::from(line[index / 4] >> (6 - index % 4 * 2) & 0x03),
+        BitDepth::One => u16::from(line[index / 8] >> (7 - index % 8) & 0x01),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use png::BitDepth;
     use proptest::prelude::*;
     use std::path::PathBuf;
 
-    /// Writes packed rows as they are.
+    /// Writes packed rows unchanged.
     fn write(
         dir: &Path,
         (w, h): (usize, usize),
@@ -128,14 +162,14 @@ mod tests {
         encoder.set_color(color);
         encoder.set_depth(depth);
         if color == ColorType::Indexed {
-            // Different ids of the same colour: only the index tells them apart.
+            // Different ids with the same colour: only the index distinguishes them.
             encoder.set_palette([10, 200, 30].repeat(256));
         }
         encoder.write_header().unwrap().write_image_data(rows).unwrap();
         path
     }
 
-    /// Packs ids of `bits` bits into rows that begin on a byte.
+    /// Packs ids of `bits` bits into rows that start at a byte.
     fn pack(ids: &[u16], width: usize, bits: usize) -> Vec<u8> {
         let mut rows = Vec::new();
         for line in ids.chunks(width) {

@@ -1,9 +1,9 @@
 /*!
-The frames of a video file as raw RGB, kept in a temporary file that has no name.
+The frames of a video file as raw RGB in an unnamed temporary file.
 
-Frames are taken out before anything is measured: a decoder that ran beside the network would take
-processors from it. A file without a name is nobody else's to read, and the system takes it back
-however the process ends. Memory holds one frame, however long the video is.
+Frames are decoded before the measurement, because a concurrent decoder would take CPU time from it.
+No other process can open an unnamed file, and the system frees it however this process ends. Memory
+holds one frame for any length of the video.
 */
 
 use std::ffi::OsString;
@@ -15,8 +15,8 @@ use std::process::Stdio;
 
 use super::{Ffmpeg, FfmpegError, tail};
 
-/// Frames on SA-V's time base. The conversion is to the last bit the same on every processor, and
-/// chroma is interpolated in full, as a decoder's own conversion to RGB does.
+/// Frames at SA-V's rate. The conversion gives identical bits on every CPU, and chroma is fully
+/// interpolated, as in a decoder's conversion to RGB.
 const FILTER: &str =
     "fps=24,scale=flags=bicubic+accurate_rnd+full_chroma_int+bitexact,format=rgb24";
 
@@ -31,12 +31,11 @@ pub struct RawFrames {
 }
 
 impl RawFrames {
-    /// Decodes a whole video: its first picture track, turned as its metadata says, at 24 frames a
-    /// second.
+    /// Decodes a whole video: its first video stream, rotated according to its metadata, at 24
+    /// frames a second.
     ///
     /// # Errors
-    /// `ffmpeg` cannot be started, or complains of the file in any way; there is no room for the
-    /// frames.
+    /// `ffmpeg` cannot be started or reports an error, or there is no space for the frames.
     pub(super) fn decode(ffmpeg: &Ffmpeg, video: &Path) -> Result<Self, FfmpegError> {
         let io = |source| FfmpegError::Io { file: video.into(), source };
         let folder = temporary_folder();
@@ -48,11 +47,11 @@ impl RawFrames {
         };
         let (mut pixels, mut log) = (temporary()?, temporary()?);
         let mut command = ffmpeg.command();
-        // `file:` keeps a colon in a file's name from being taken for a protocol.
+        // With `file:` a colon in a file's name does not start a protocol.
         let mut input = OsString::from("file:");
         input.push(std::path::absolute(video).map_err(io)?);
         command.arg("-i").arg(input).args(["-map", "0:v:0", "-vf", FILTER]);
-        // Each picture has its size in front of it.
+        // Each picture has a header with its size.
         command.args(["-f", "image2pipe", "-c:v", "ppm", "pipe:1"]);
         command.stdout(Stdio::piped()).stderr(log.try_clone().map_err(io)?);
         let mut child = command.spawn().map_err(io)?;
@@ -63,7 +62,8 @@ impl RawFrames {
                 .map(|count| (count, pictures.size));
         }
         if taken.is_err() {
-            // It may still write to a pipe that nobody reads; what became of it says nothing then.
+            // The child may still write to a pipe that nobody reads, so its exit status then means
+            // nothing.
             let _ = child.kill();
         }
         let status = child.wait().map_err(io)?;
@@ -78,7 +78,7 @@ impl RawFrames {
         }
         let damaged = |reason| FfmpegError::Damaged { file: video.into(), reason };
         if said {
-            // A video that is cut short ends well, with fewer frames than it promised.
+            // A truncated video ends without an error but with fewer frames than its header states.
             return Err(damaged(tail(&mut log)));
         }
         let size = size.ok_or_else(|| damaged("it has no frame".to_owned()))?;
@@ -101,13 +101,12 @@ impl RawFrames {
         self.count
     }
 
-    /// What decoded them, with its version: `ffmpeg-5.1.9`.
+    /// The decoder with its version: `ffmpeg-5.1.9`.
     pub fn decoder(&self) -> &str {
         &self.decoder
     }
 
-    /// Reads frame `index` into `out`, which holds its `3 * width * height` bytes: R G B, row after
-    /// row.
+    /// Reads frame `index` into `out`, which has `3 * width * height` bytes: R G B, row by row.
     ///
     /// # Errors
     /// There is no such frame, or the temporary file cannot be read.
@@ -116,8 +115,7 @@ impl RawFrames {
     }
 }
 
-/// Where the frames go: what TMPDIR names, else /var/tmp, which lies on a disk where /tmp may lie
-/// in memory.
+/// The folder for the frames: TMPDIR, else /var/tmp, which is on disk where /tmp may be in memory.
 fn temporary_folder() -> PathBuf {
     let usual = PathBuf::from("/var/tmp");
     match std::env::var_os("TMPDIR") {
@@ -126,7 +124,7 @@ fn temporary_folder() -> PathBuf {
     }
 }
 
-/// Copies all pictures' pixels to `to`; how many there were.
+/// Copies the pixels of all pictures to `to` and returns their number.
 fn take<R: Read>(
     pictures: &mut Pictures<R>,
     to: &mut File,
@@ -150,16 +148,16 @@ fn take<R: Read>(
     }
 }
 
-/// A run of PPM pictures, as `ffmpeg` writes them.
+/// A sequence of PPM pictures, as `ffmpeg` writes them.
 struct Pictures<R> {
     from: BufReader<R>,
-    /// Of the first one.
+    /// Size of the first picture.
     size: Option<(usize, usize)>,
 }
 
 impl<R: Read> Pictures<R> {
-    /// The next picture's pixels into `frame`; false at the end. A picture that is not whole is the
-    /// end: why the child ended is its own to say.
+    /// Reads the next picture's pixels into `frame`; false at the end. An incomplete picture is the
+    /// end: the child's exit status has the reason.
     fn next(&mut self, frame: &mut Vec<u8>) -> Result<bool, String> {
         let failed = |error: io::Error| format!("its frames cannot be read: {error}");
         let mut header = Vec::new();

@@ -1,5 +1,5 @@
 /*!
-Whole files appear at once or not at all: a reader, or a crash, never meets half of one.
+Writes whole files or none: readers and crashes never see an incomplete one.
 */
 
 use std::fs::{self, File};
@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// Links that are followed before they are taken for a loop: as many as the kernel follows.
+/// Most links to follow before assuming a loop, as in the kernel.
 const MOST_LINKS: usize = 40;
 
-/// Replaces `path` by what `content` writes.
+/// Replaces `path` by the output of `content`.
 ///
-/// The bytes go to a temporary file in the same directory, reach the disk, and then take the name.
-/// A symbolic link stays, the file that it points to is replaced. A device, a pipe or an open
-/// descriptor (`/dev/stdout`) cannot be replaced: the bytes go straight into it. Errors name the
-/// file; on error the old content stays.
+/// The bytes go to a temporary file in the same directory, are synced, and then get the name. A
+/// symbolic link stays, and its target is replaced. A device, a pipe or an open descriptor
+/// (`/dev/stdout`) cannot be replaced: the bytes are written to it. Errors name the file; after an
+/// error the old content remains.
 pub fn write(
     path: &Path,
     content: impl FnOnce(&mut BufWriter<&mut File>) -> Result<()>,
@@ -35,23 +35,23 @@ pub fn write(
     })
 }
 
-/// Whether what is written to `path` goes to this program's standard output, as with `/dev/stdout`:
-/// nothing else belongs there then.
+/// Whether `path` is this program's standard output, such as `/dev/stdout`; nothing else may be
+/// printed then.
 pub fn is_standard_output(path: &Path) -> bool {
     matches!(place(path), Ok(Place::Descriptor(1, _)))
 }
 
-/// Where bytes for a path belong.
+/// Destination of the bytes of a path.
 enum Place {
-    /// A regular file, there or not yet.
+    /// A regular file, which may not exist yet.
     File(PathBuf),
-    /// A descriptor that this process has open.
+    /// An open descriptor of this process.
     Descriptor(u32, PathBuf),
     /// A device, a pipe, a socket.
     Other(PathBuf),
 }
 
-/// Follows links to what is written.
+/// Follows links to the destination.
 fn place(path: &Path) -> io::Result<Place> {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
@@ -65,21 +65,21 @@ fn place(path: &Path) -> io::Result<Place> {
             }
             Ok(meta) if !meta.is_file() && !meta.is_dir() => return Ok(Place::Other(path)),
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            // A folder, too: taking its name fails, and says so.
+            // A folder too: the rename fails with a message.
             _ => return Ok(Place::File(path)),
         }
     }
     Err(io::Error::other("too many levels of symbolic links"))
 }
 
-/// Writes into what takes bytes and has no content to replace.
+/// Writes to a destination without replaceable content.
 fn write_into(
     stream: &Place,
     content: impl FnOnce(&mut BufWriter<&mut File>) -> Result<()>,
 ) -> Result<()> {
     let mut file = match stream {
-        // Duplicates go on where the stream is; one that is opened anew would begin at the start of
-        // a file.
+        // A duplicate continues at the stream's position; opening it again would start at the
+        // beginning of a file.
         Place::Descriptor(1, _) => File::from(io::stdout().as_fd().try_clone_to_owned()?),
         Place::Descriptor(2, _) => File::from(io::stderr().as_fd().try_clone_to_owned()?),
         Place::Descriptor(_, path) => File::options().append(true).open(path)?,
@@ -107,8 +107,7 @@ fn write_beside(
     };
     let mut builder = tempfile::Builder::new();
     builder.prefix(".segtrt-").suffix(".tmp");
-    // Temporary files are private by default; results are for everybody, as far as the umask
-    // allows.
+    // Temporary files are private by default; results are readable for all, within the umask.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let mut file = builder.tempfile_in(directory)?;
@@ -122,7 +121,7 @@ fn write_beside(
     Ok(())
 }
 
-/// Makes the new name durable where the platform lets directories be synced.
+/// Makes the new name durable if the platform can sync directories.
 pub(super) fn sync_directory(directory: &Path) {
     if let Err(error) = File::open(directory).and_then(|handle| handle.sync_all()) {
         log::debug!("cannot sync directory {}: {error}", directory.display());
@@ -187,7 +186,7 @@ mod tests {
         write(&pipe, |out| Ok(out.write_all(b"rows")?)).unwrap();
         assert_eq!(reader.join().unwrap(), b"rows");
         assert!(!fs::metadata(&pipe).unwrap().is_file());
-        // Not the machine's own: a link to it, which a rename would have replaced.
+        // A link to the device, which a rename would replace; never the machine's device itself.
         let null = dir.path().join("null");
         std::os::unix::fs::symlink("/dev/null", &null).unwrap();
         write(&null, |out| Ok(out.write_all(b"rows")?)).unwrap();

@@ -1,6 +1,6 @@
 /*!
-A table as a list of columns, each a name and the function that fills it, so that a header can never
-disagree with its rows; and the columns that all our tables share.
+A table as a list of columns, each a name and the function that fills it, so that a header always
+matches its rows; and the columns that all tables share.
 */
 
 use std::io::Write;
@@ -13,17 +13,17 @@ use crate::record::{
     Backend, Limits, Measured, Observed, Percentiles, Quality, RunRecord, SourceAges, Verdict,
 };
 
-/// One column of a table over rows of type [`Row`].
-pub(super) type Column = (&'static str, fn(&Row<'_>) -> Cell);
+/// One column of a table.
+pub(super) type Column = (&'static str, fn(&TableRow<'_>) -> Cell);
 
-/// What one line of a CSV shows: a pass, or the passes of one object taken together.
-pub(super) struct Row<'a> {
+/// One line of a CSV: a pass, or the passes of one object together.
+pub(super) struct TableRow<'a> {
     pub record: &'a RunRecord,
-    /// Ok passes behind the numbers.
+    /// Number of ok passes.
     pub runs: usize,
 }
 
-impl Row<'_> {
+impl TableRow<'_> {
     /// A number of an ok pass, rounded to `digits` decimals; empty for any other.
     pub(super) fn number(&self, digits: usize, get: impl Fn(&Measured) -> Option<f64>) -> Cell {
         Cell::rounded(self.record.numbers().and_then(get), digits)
@@ -49,7 +49,7 @@ impl Row<'_> {
         self.number(digits, |m| m.observed.as_ref().and_then(&get))
     }
 
-    /// Of an ok pass; no other has a speed to judge.
+    /// The verdict of an ok pass; other passes have no speed to judge.
     fn verdict(&self) -> Verdict {
         self.record.numbers().map(|_| self.record.verdict.clone()).unwrap_or_default()
     }
@@ -59,14 +59,14 @@ impl Row<'_> {
     }
 }
 
-/// Decimals of the times that the predecessor did not have: GPU stages are far below 0.1 ms.
+/// Decimals of times that the predecessor did not have: GPU stages are far below 0.1 ms.
 const NEW_MS_DIGITS: usize = 3;
 
 /// Writes the header and all rows.
 pub(super) fn write_table<'a>(
     out: &mut impl Write,
     columns: &[&[Column]],
-    rows: impl IntoIterator<Item = Row<'a>>,
+    rows: impl IntoIterator<Item = TableRow<'a>>,
 ) -> Result<()> {
     let columns: Vec<&Column> = columns.iter().copied().flatten().collect();
     write_csv_row(out, columns.iter().map(|(name, _)| name))?;
@@ -104,7 +104,7 @@ pub(super) const QUALITY: [Column; 3] = [
     ("JandF", |r| r.quality(|q| q.jf)),
 ];
 
-/// New columns up to the metric's name.
+/// New columns before the metric's name.
 pub(super) const OUTCOME: [Column; 7] = [
     ("status", |r| Cell::Text(r.record.status.as_str().into())),
     ("reason", |r| Cell::text(r.record.reason.as_deref())),
@@ -144,7 +144,7 @@ pub(super) const DETAIL: [Column; 18] = [
     ("fidelity", |r| Cell::text(r.record.conditions.fidelity().as_deref())),
 ];
 
-/// New columns of the GPU's own clock and sensors, and the verdict.
+/// New columns of GPU times and sensors, and the verdict.
 pub(super) const BELIEF: [Column; 12] = [
     ("gpu_ms", |r| r.number(NEW_MS_DIGITS, |m| m.gpu_ms)),
     ("residue_ms", |r| r.number(NEW_MS_DIGITS, |m| m.residue_ms)),
@@ -165,14 +165,14 @@ pub(super) const BELIEF: [Column; 12] = [
     }),
 ];
 
-/// New columns of how frames follow one another. Ages are of overlapping frames only: these have no
-/// latency, and the columns of latencies stay empty.
+/// New columns of overlapping frames. Only they have ages; they have no latency, so latency columns
+/// stay empty.
 pub(super) const PACE: [Column; 6] = [
     ("mode", |r| r.condition(r.record.conditions.mode.name())),
     ("source_age_p50_ms", |r| r.age(|a| a.decoded_p50_ms)),
     ("source_age_p95_ms", |r| r.age(|a| a.decoded_p95_ms)),
     ("source_age_with_decode_p50_ms", |r| r.age(|a| a.read_p50_ms)),
     ("source_age_with_decode_p95_ms", |r| r.age(|a| a.read_p95_ms)),
-    // Of the masks, not of the pace; new columns come last.
+    // A column of the masks; it is here because new columns come last.
     ("non_finite_logits", |r| Cell::count(r.record.non_finite_logits)),
 ];

@@ -1,5 +1,5 @@
 /*!
-The settings of a run as named values, to tell whether an interrupted run may be continued.
+The settings of a run as named values, which decide whether an interrupted run may be continued.
 */
 
 use std::collections::HashSet;
@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-/// The setting that tells how many other GPUs of the host were measured at the same time: they
+/// The setting with the number of other GPUs of the host that were measured at the same time: they
 /// share its processors and disks.
 pub const OTHER_DEVICES: &str = "other_devices_at_the_same_time";
 
-/// The clips of a run, by name, in order.
+/// The clips of a run by name, in order.
 const VIDEOS: &str = "videos";
-/// Objects of each; 0 for all.
+/// Objects of each clip; 0 for all.
 const LIMIT_OBJECTS: &str = "limit_objects";
 
-/// Everything that decides what the rows of a run mean (models, image size, precision, split, …).
+/// All settings that affect the rows of a run (models, image size, precision, split, …).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Configuration {
@@ -36,19 +36,19 @@ impl Configuration {
         self.fields
     }
 
-    /// With one more field; a second value for a name replaces the first.
+    /// Adds a field; a second value for a name replaces the first.
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.fields.insert(name.to_owned(), value.into());
         self
     }
 
-    /// With all fields of another one after its own.
+    /// Adds all fields of another configuration.
     pub fn and(mut self, more: Self) -> Self {
         self.fields.extend(more.fields);
         self
     }
 
-    /// The clips of the run, where it names them.
+    /// The clips of the run, if it names them.
     pub fn videos(&self) -> Option<Vec<&str>> {
         self.fields
             .get(VIDEOS)?
@@ -56,14 +56,14 @@ impl Configuration {
             .map(|all| all.iter().filter_map(Value::as_str).collect())
     }
 
-    /// Objects of each clip; 0 for all. None where the run does not say.
+    /// Objects of each clip, 0 for all; `None` if the run has no such setting.
     pub fn limit_objects(&self) -> Option<u64> {
         self.fields.get(LIMIT_OBJECTS)?.as_u64()
     }
 
-    /// The same with the clips and objects of an earlier run beside its own: each row is of one
-    /// object, so that a run which goes on may have more or fewer of them. The clips are in this
-    /// run's order where it has all of them.
+    /// The same settings with the clips and objects of an earlier run added: each row belongs to
+    /// one object, so a resumed run may have more or fewer of them. The clips are in this run's
+    /// order if it has all of them.
     pub fn beside(self, earlier: &Self) -> Self {
         let mut joined = self.clone();
         if let (Some(now), Some(then)) = (self.videos(), earlier.videos()) {
@@ -81,7 +81,7 @@ impl Configuration {
         joined
     }
 
-    /// With the clips and objects of another one, where both name some.
+    /// With the clips and objects of another configuration, if both name some.
     pub(super) fn of_selection(mut self, other: &Self) -> Self {
         for name in [VIDEOS, LIMIT_OBJECTS] {
             if let (true, Some(value)) = (self.fields.contains_key(name), other.fields.get(name)) {
@@ -91,7 +91,7 @@ impl Configuration {
         self
     }
 
-    /// sha256 in hex of the fields sorted by name; the order they were added in has no part in it.
+    /// sha256 in hex of the fields sorted by name, so that their order does not matter.
     pub fn sha256(&self) -> String {
         let mut fields: Vec<_> = self.fields.iter().collect();
         fields.sort_by_key(|(name, _)| *name);
@@ -102,7 +102,7 @@ impl Configuration {
         format!("{:x}", hasher.finalize())
     }
 
-    /// What differs, one sentence part per field (`imgsz was 768 and is 1024`); empty when equal.
+    /// The differences, one phrase for each field (`imgsz was 768 and is 1024`); empty if equal.
     pub fn differences(&self, now: &Self) -> Vec<String> {
         let absent = Value::from("absent");
         let names =
@@ -145,7 +145,7 @@ mod tests {
             assert_eq!(found, run(joined, both, 7));
             assert_eq!(earlier.clone().of_selection(&found), run(joined, both, 1));
         }
-        // Where nobody names clips there is nothing to put together.
+        // If neither names clips, there is nothing to unite.
         let plain = Configuration::default().with("seed", 1);
         assert_eq!(plain.clone().beside(&earlier), plain);
         assert_eq!(plain.clone().of_selection(&earlier), plain);

@@ -14,12 +14,10 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::atomic::{self, sync_directory};
-use super::{Configuration, MeasuredOn, litter, set_aside};
+use super::{Configuration, JOURNAL, MeasuredOn, litter, set_aside};
 use crate::record::{FrameTime, FrameTimes, RunRecord, SummaryRecord, summarise};
 use crate::stage::Stage;
 
-/// File name.
-pub const FILE_NAME: &str = "rows.jsonl";
 pub(super) const FORMAT: &str = "segtrt rows 2";
 
 /// Where a row belongs: files are sorted by this, whatever order the objects were measured in.
@@ -172,7 +170,7 @@ impl Journal {
     /// line.
     pub(super) fn configuration(directory: &Path) -> Option<Configuration> {
         let mut line = String::new();
-        let file = File::open(directory.join(FILE_NAME)).ok()?;
+        let file = File::open(directory.join(JOURNAL)).ok()?;
         BufReader::new(file).read_line(&mut line).ok()?;
         serde_json::from_str::<Header>(&line).ok().map(|header| header.configuration)
     }
@@ -199,7 +197,7 @@ impl Journal {
 
     /// There is a journal in `directory`.
     pub(super) fn is_there(directory: &Path) -> bool {
-        std::fs::metadata(directory.join(FILE_NAME)).is_ok_and(|meta| meta.len() > 0)
+        std::fs::metadata(directory.join(JOURNAL)).is_ok_and(|meta| meta.len() > 0)
     }
 
     /// The line that begins at `offset`, as text.
@@ -214,7 +212,7 @@ impl Journal {
     }
 
     fn open(directory: &Path) -> Result<Self> {
-        let path = directory.join(FILE_NAME);
+        let path = directory.join(JOURNAL);
         let file =
             OpenOptions::new().read(true).append(true).create(true).open(&path).with_context(
                 || format!("cannot open {}; choose a writable --out-dir", path.display()),
@@ -237,10 +235,10 @@ impl Journal {
     /// too, and go before there is a journal: a resumed run takes what lies beside one for its own.
     fn begin(mut self, directory: &Path, configuration: &Configuration) -> Result<Self> {
         let moved = set_aside::earlier_run(directory)?;
-        if let Some(told) = set_aside::told(directory, &moved) {
-            log::warn!("{told}");
+        if let Some(sentence) = set_aside::sentence(directory, &moved) {
+            log::warn!("{sentence}");
         }
-        if moved.iter().any(|(from, _)| from == FILE_NAME) {
+        if moved.iter().any(|(from, _)| from == JOURNAL) {
             // The file that is open has the other name now.
             self = Self::open(directory)?;
         }
@@ -306,13 +304,15 @@ impl Journal {
                 Ok(Line::Result(result)) => found.push((*result, offset)),
                 Err(error) if is_last => {
                     log::warn!(
-                        "{}: line {number} was torn by a crash ({error}); its object is measured again",
+                        "{}: line {number} was torn by a crash ({error}); its object is measured \
+                         again",
                         self.path.display()
                     );
                     break;
                 }
                 Err(error) => bail!(
-                    "{}: line {number} is damaged ({error}); remove that line, or run without --resume",
+                    "{}: line {number} is damaged ({error}); remove that line, or run without \
+                     --resume",
                     self.path.display()
                 ),
             }
@@ -349,7 +349,7 @@ fn check(path: &Path, header: &Header, now: &Configuration) -> Result<()> {
     if header.format != FORMAT {
         bail!("{}: found format {:?}, expected {FORMAT:?}", path.display(), header.format);
     }
-    // Other clips or objects are no other configuration: whose rows are there is told by each row.
+    // Other clips or objects are not another configuration, because each row names its own.
     let differences = header.configuration.clone().of_selection(now).differences(now);
     if !differences.is_empty() {
         bail!(

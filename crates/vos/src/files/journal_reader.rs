@@ -1,5 +1,5 @@
 /*!
-`rows.jsonl` of another run, read without touching it: its settings, and the last line of each
+Reads `rows.jsonl` of another run without changing it: its settings, and the last line of each
 object and model.
 */
 
@@ -11,29 +11,29 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::journal::{FILE_NAME, FORMAT, Header};
+use super::JOURNAL;
+use super::journal::{FORMAT, Header};
 use super::{Configuration, ObjectResult};
 use crate::record::ObjectKey;
 
 /// An open journal.
 #[derive(Debug)]
 pub struct JournalReader {
-    /// What the rows were measured under.
+    /// The settings of the rows.
     pub configuration: Configuration,
     reader: BufReader<File>,
     path: PathBuf,
-    /// Where the newest line of each object and model begins.
+    /// Offset of the latest line of each object and model.
     newest: BTreeMap<(ObjectKey, usize), u64>,
 }
 
 impl JournalReader {
-    /// Opens the journal in `folder` and looks through its lines. A line that a crash tore is left
-    /// out.
+    /// Opens the journal in `folder` and reads its lines. A line that a crash truncated is omitted.
     ///
     /// # Errors
-    /// It cannot be read, is of another format, or a line before the last is damaged.
+    /// It cannot be read, has another format, or a line before the last is damaged.
     pub fn open(folder: &Path) -> Result<Self> {
-        let path = folder.join(FILE_NAME);
+        let path = folder.join(JOURNAL);
         let file = File::open(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let mut reader = BufReader::new(file);
         let mut line = Vec::new();
@@ -62,11 +62,11 @@ impl JournalReader {
         Ok(Self { configuration: header.configuration, reader, path, newest })
     }
 
-    /// The video of each line, and the whole line with its raw times, in the order in which they
-    /// were written.
+    /// Passes the video of each line and the whole line with its raw times to `each`, in the order
+    /// in which they were written.
     ///
     /// # Errors
-    /// Of `each`, or where the file cannot be read.
+    /// `each` fails, or the file cannot be read.
     pub fn each(&mut self, mut each: impl FnMut(&str, Value) -> Result<()>) -> Result<()> {
         let mut lines: Vec<(u64, &ObjectKey)> =
             self.newest.iter().map(|((key, _), offset)| (*offset, key)).collect();

@@ -1,6 +1,6 @@
 /*!
-What a run that was killed left half-written in its folder: removed by whoever has the folder's
-journal, and so is alone in it.
+Removes incomplete files of a killed run. The caller holds the folder's journal, so no other run
+writes there.
 */
 
 use std::path::Path;
@@ -8,8 +8,7 @@ use std::path::Path;
 use super::{LOGITS, MASKS};
 use crate::overlay;
 
-/// Removes half-written files of a run folder, and half-written overlays. What cannot be removed
-/// does no harm.
+/// Removes incomplete files and overlays of a run folder. Files that cannot be removed are ignored.
 pub(super) fn remove(directory: &Path) {
     for folder in [directory, &directory.join(MASKS), &directory.join(LOGITS)] {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -29,7 +28,7 @@ pub(super) fn remove(directory: &Path) {
     }
 }
 
-/// As [`super::atomic`] names files until they are whole.
+/// Names of incomplete files, as in [`super::atomic`].
 fn is_unfinished(name: &str) -> bool {
     name.starts_with(".segtrt-") && name.ends_with(".tmp")
 }
@@ -58,7 +57,7 @@ mod tests {
         assert!(kept.iter().all(|name| at(name).exists()));
     }
 
-    /// The names are those that are really given.
+    /// The test uses the real names.
     #[test]
     fn a_file_that_is_being_written_is_known() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
 /*!
-What a row was measured on: the machine, the data, the library. The journal keeps it with each row,
-so that rows which a resumed run keeps are only put into one table with rows of the same.
+The machine, data and library of a row. The journal stores them with each row, so that a resumed run
+never mixes rows of different ones in a table.
 */
 
 use std::collections::BTreeMap;
@@ -10,37 +10,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::ObjectKey;
 
-/// The name of a teacher's logits among the data. Those of objects that are not asked for now are
-/// not looked at, so that they count where both are known; with and without a teacher are two
-/// configurations.
+/// The name of a teacher's logits among the data. Only requested objects are hashed, so logits
+/// count if both sides know them; with and without a teacher are different configurations.
 pub const TEACHER: &str = "teacher's logits";
 
-/// Named values, as `host` or `frames`.
+/// Named values, such as `host` or `frames`.
 pub type Facts = BTreeMap<String, String>;
 
-/// Differences that a refusal names; the others are counted.
+/// Most differences in a refusal; the others are counted.
 const NAMED: usize = 8;
 
-/// Characters of a hash that a refusal shows.
+/// Characters of a hash in a refusal.
 const SHOWN: usize = 12;
 
-/// What a row was measured on.
+/// The machine, data and library of a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeasuredOn {
-    /// Host, processor, this program.
+    /// Host, processor, version of segtrt.
     #[serde(default)]
     pub machine: Facts,
-    /// sha256 of what was read: the clip's frames, the object's masks.
+    /// sha256 of the inputs: the clip's frames, the object's masks.
     #[serde(default)]
     pub data: Facts,
-    /// What ran the model. Empty where no worker loaded one.
+    /// The library that ran the model; empty if no worker loaded one.
     #[serde(default)]
     pub library: Facts,
 }
 
 impl MeasuredOn {
-    /// What of machine and data is not the same now, a sentence part each; `None` for an object
-    /// that is not there any more.
+    /// The differences of machine and data, one phrase each; `None` for a removed object.
     pub(super) fn differences(&self, key: &ObjectKey, now: Option<&Self>) -> Vec<String> {
         let ObjectKey { video, object, .. } = key;
         let Some(now) = now else {
@@ -56,7 +54,7 @@ impl MeasuredOn {
         of_machine.chain(of_data).collect()
     }
 
-    /// What of the library is not the same now. What only one of them tells, as a driver whose
+    /// The differences of the library. A fact that only one side has, such as a driver whose
     /// sensors could not be read, does not count.
     pub(super) fn other_library(&self, now: &Facts) -> Vec<String> {
         differing(&self.library, now, false)
@@ -65,7 +63,7 @@ impl MeasuredOn {
     }
 }
 
-/// Name, old and new value of what differs; with `strict` also what one of them has not.
+/// Name, old and new value of each difference; with `strict` also facts that one side lacks.
 fn differing<'a>(
     then: &'a Facts,
     now: &'a Facts,
@@ -81,8 +79,7 @@ fn differing<'a>(
     })
 }
 
-/// Why rows may not be continued, and what to do. Each difference is named once, whatever number of
-/// rows it is of.
+/// Why rows may not be continued, and what to do. Each difference is named once for all its rows.
 pub(super) fn refusal(journal: &Path, differences: Vec<String>) -> anyhow::Error {
     let mut named: Vec<String> = Vec::new();
     for difference in differences {
@@ -96,8 +93,9 @@ pub(super) fn refusal(journal: &Path, differences: Vec<String>) -> anyhow::Error
         named.push(format!("{more} more"));
     }
     anyhow::anyhow!(
-        "{} holds rows that were measured on something else: {}; one table must not mix them. Resume with what they were measured \
-         on, choose another --out-dir, or run without --resume, which keeps these rows as {}",
+        "{} has rows from another machine, data or library: {}; one table must not mix them. \
+         Resume with what they were measured on, choose another --out-dir, or run without \
+         --resume, which keeps these rows as {}",
         journal.display(),
         named.join(", "),
         super::PREVIOUS_JOURNAL
@@ -156,9 +154,9 @@ mod tests {
     #[test]
     fn a_refusal_names_each_difference_once_and_counts_the_rest() {
         let many = (0..20).flat_map(|n| [format!("d{n}"), "host".to_owned()]).collect();
-        let told = refusal(Path::new("o/rows.jsonl"), many).to_string();
-        assert!(told.starts_with("o/rows.jsonl holds rows"), "{told}");
-        assert!(told.contains("d0, host, d1, d2, d3, d4, d5, d6, 13 more;"), "{told}");
-        assert!(told.contains("--out-dir") && told.contains("rows.previous.jsonl"), "{told}");
+        let text = refusal(Path::new("o/rows.jsonl"), many).to_string();
+        assert!(text.starts_with("o/rows.jsonl has rows"), "{text}");
+        assert!(text.contains("d0, host, d1, d2, d3, d4, d5, d6, 13 more;"), "{text}");
+        assert!(text.contains("--out-dir") && text.contains("rows.previous.jsonl"), "{text}");
     }
 }

@@ -1,14 +1,14 @@
 /*!
 `profile_summary.csv`: one row per recorded pass.
 
-The predecessor's columns come first, in its order and with its rounding; ours follow.
+The predecessor's columns come first, in its order and with its rounding; segtrt's follow.
 */
 
 use std::io::Write;
 
 use anyhow::Result;
 
-use super::columns::{self, Column, Row, write_table};
+use super::columns::{self, Column, TableRow, write_table};
 use super::python_format::Cell;
 use crate::record::RunRecord;
 
@@ -53,5 +53,5 @@ pub fn write<'a>(
         &columns::BELIEF,
         &columns::PACE,
     ];
-    write_table(out, &columns, runs.into_iter().map(|record| Row { record, runs: 1 }))
+    write_table(out, &columns, runs.into_iter().map(|record| TableRow { record, runs: 1 }))
 }

@@ -1,5 +1,5 @@
 /*!
-Values as Python prints them, so that files stay byte-compatible with the Python predecessor.
+Formats values as Python does, so that files stay byte-compatible with the Python predecessor.
 
 Covers `repr(float)`, `round(x, n)`, `csv.DictWriter` (QUOTE_MINIMAL, CRLF) and `json.dumps`
 strings.
@@ -24,8 +24,8 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// `round(value, digits)`, or empty. What rounds to nothing has no sign: `-0.0` says less than
-    /// it seems to.
+    /// `round(value, digits)`, or empty. A value that rounds to zero has no sign, because `-0.0`
+    /// suggests a meaning.
     pub fn rounded(value: Option<f64>, digits: usize) -> Self {
         value.map_or(Self::Empty, |value| Self::Float(round(value, digits) + 0.0))
     }
@@ -59,7 +59,8 @@ pub fn round(value: f64, digits: usize) -> f64 {
     if !value.is_finite() {
         return value;
     }
-    // Rust prints a fixed number of decimals from the exact value and with ties to even, too.
+    // Rust also rounds from the exact value with ties to even when it prints a fixed number of
+    // decimals.
     format!("{value:.digits$}").parse().unwrap_or(value)
 }
 
@@ -74,7 +75,7 @@ pub fn float_repr(value: f64) -> String {
     let scientific = format!("{value:e}");
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     match exponent.parse::<i32>().unwrap_or(0) {
-        // Where Python's float repr leaves positional notation.
+        // Python's float repr uses an exponent outside this range.
         exponent if !(-4..16).contains(&exponent) => {
             let sign = if exponent < 0 { '-' } else { '+' };
             format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
@@ -188,7 +189,7 @@ mod tests {
 
         #[test]
         fn a_written_row_reads_back(mut fields in prop::collection::vec(".*", 2..6)) {
-            // The reader drops a byte-order mark at the very start; a file begins with a header.
+            // The reader drops a byte-order mark at the start; a file begins with a header.
             fields[0].insert(0, 'v');
             let mut bytes = Vec::new();
             write_csv_row(&mut bytes, &fields).unwrap();

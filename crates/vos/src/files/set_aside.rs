@@ -1,12 +1,11 @@
 /*!
-What an earlier run left in a folder in which another one begins: moved aside, not lost, and not to
-be taken for the new run's.
+Moves the files of an earlier run in a folder aside before another run begins there, so that they
+are neither lost nor taken for the new run's.
 
-Tables and sidecar would be written over, and may be another program's: the predecessor's have the
-same names. Masks, logits and overlays are a file for each object: those of objects that the new run
-does not have would stay beside its own, and nothing in them tells whose they are. So all go where
-the journal goes: masks and logits with their folders, overlays, which lie in the run folder itself,
-into a folder.
+Tables and sidecar would be overwritten, and may be the predecessor's, which have the same names.
+Masks, logits and overlays are a file for each object: old files of other objects would stay among
+the new ones without a mark. So all of them are moved together with the journal: masks and logits
+with their folders, overlays, which are in the run folder itself, into a folder.
 */
 
 use std::ffi::OsStr;
@@ -15,19 +14,18 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::journal::FILE_NAME as JOURNAL;
-use super::{SIDECAR, profile_csv, stats_json, summary_csv};
+use super::{JOURNAL, SIDECAR, profile_csv, stats_json, summary_csv};
 use crate::overlay::{FILM, FIRST_FRAME};
 
-/// What the journal of an earlier run is called once another run has begun in its folder.
+/// Name of an earlier run's journal after another run has begun in its folder.
 pub const PREVIOUS_NAME: &str = "rows.previous.jsonl";
-/// The folder in a run folder in which every mask is written, a file for each object.
+/// The folder with the masks of a run, a file for each object.
 pub const MASKS: &str = "masks";
 /// Folder of saved logits below an output folder.
 pub const LOGITS: &str = "logits";
 
-/// What is moved, as the name's beginning and its end. The journal comes first: whoever finds none
-/// takes nothing in the folder for a run's to be resumed, so that a crash in between mixes nothing.
+/// Moved files and folders, as the beginning and the end of the name. The journal comes first:
+/// without a journal nothing in the folder is resumed, so a crash in between mixes nothing.
 const KEPT: [(&str, &str); 8] = [
     ("rows", ".jsonl"),
     (MASKS, ""),
@@ -39,39 +37,36 @@ const KEPT: [(&str, &str); 8] = [
     ("sidecar", ".json"),
 ];
 
-/// Those of [`KEPT`] that are one file, whoever wrote it.
+/// The entries of [`KEPT`] that are one file, of either program.
 const FILES: [&str; 4] =
     [summary_csv::FILE_NAME, profile_csv::FILE_NAME, stats_json::FILE_NAME, SIDECAR];
 
-/// What overlays are called together.
+/// Name of the folder for moved overlays.
 const OVERLAYS: &str = "overlays";
-/// The folder in which overlays are gathered, one by one; it gets its name when all are there, so
-/// that a crash in between leaves them together once another run begins.
+/// The folder in which overlays are collected one by one. It gets its name when it is complete, so
+/// that after a crash the next run finds them together.
 const GATHERED: &str = ".segtrt-overlays";
 
-/// The name that something has once it is moved; a number where it is not of the newest run that
-/// was.
+/// The name of a moved file, with a number if it is not from the latest run.
 fn previous((stem, end): (&str, &str), number: Option<u32>) -> String {
     let number = number.map(|number| format!("-{number}")).unwrap_or_default();
     format!("{stem}.previous{number}{end}")
 }
 
-/// The number of something that was moved before the newest such one.
+/// The number of a moved file from before the latest run.
 fn number_of((stem, end): (&str, &str), name: &str) -> Option<u32> {
     name.strip_prefix(stem)?.strip_prefix(".previous-")?.strip_suffix(end)?.parse().ok()
 }
 
-/// Whether a file or a folder of this name was set aside.
+/// Whether a file or folder with this name was moved aside.
 pub fn is_previous(name: &str) -> bool {
     KEPT.into_iter().any(|kind| name == previous(kind, None) || number_of(kind, name).is_some())
 }
 
-/// Moves what an earlier run left in `directory`, as `rows.previous.jsonl`, `masks.previous`,
-/// `sav_benchmark_summary.previous.csv` and so on; what had such a name becomes `…previous-2…`, or
-/// the next number that is free, the same for all that are of one run. Answers each old name with
-/// the new one.
+/// Moves the files of an earlier run in `directory` to `rows.previous.jsonl`, `masks.previous`,
+/// `sav_benchmark_summary.previous.csv` and so on. Files with such names get `…previous-2…` or the
+/// next free number, the same for all files of one run. Returns each old name with the new one.
 ///
-/// # Errors
 /// The folder cannot be read or changed.
 pub(super) fn earlier_run(directory: &Path) -> Result<Vec<(String, String)>> {
     let there: Vec<_> = KEPT.into_iter().filter(|kind| is_there(directory, *kind)).collect();
@@ -88,7 +83,7 @@ pub(super) fn earlier_run(directory: &Path) -> Result<Vec<(String, String)>> {
     Ok(moved)
 }
 
-/// Moves one file, as [`earlier_run`] would; its new name, none where there is no such file.
+/// Moves one file like [`earlier_run`] and returns its new name; `None` without such a file.
 ///
 /// # Errors
 /// The folder cannot be read or changed.
@@ -115,7 +110,7 @@ fn has_previous(directory: &Path, kind: (&str, &str)) -> bool {
     directory.join(previous(kind, None)).exists()
 }
 
-/// Gives what was moved last a number, one for all.
+/// Gives the last moved files a common number.
 fn make_room(directory: &Path, kinds: &[(&str, &str)]) -> Result<()> {
     let number = next_number(directory, kinds)?;
     for kind in kinds.iter().filter(|kind| has_previous(directory, **kind)) {
@@ -124,8 +119,8 @@ fn make_room(directory: &Path, kinds: &[(&str, &str)]) -> Result<()> {
     Ok(())
 }
 
-/// What was moved, in a sentence; none where nothing was.
-pub(super) fn told(directory: &Path, moved: &[(String, String)]) -> Option<String> {
+/// A sentence about the moved files; `None` without any.
+pub(super) fn sentence(directory: &Path, moved: &[(String, String)]) -> Option<String> {
     let each: Vec<String> =
         moved.iter().map(|(from, to)| format!("{from} is kept in {to}")).collect();
     let rows = moved.iter().any(|(from, _)| from == JOURNAL);
@@ -134,8 +129,8 @@ pub(super) fn told(directory: &Path, moved: &[(String, String)]) -> Option<Strin
         .then(|| format!("{} held results: {}{rest}", directory.display(), each.join(", ")))
 }
 
-/// There are rows, or a table; or a folder of this name has a run's file in it, for a folder that
-/// is somebody else's is not to be touched; or there are overlays.
+/// Whether there are rows or a table; or a folder of this name with a run's file, because a foreign
+/// folder must not be touched; or overlays.
 fn is_there(directory: &Path, (stem, end): (&str, &str)) -> bool {
     let name = [stem, end].concat();
     let path = directory.join(&name);
@@ -152,7 +147,7 @@ fn is_there(directory: &Path, (stem, end): (&str, &str)) -> bool {
     entries.flatten().any(|entry| is_of_object(&entry, &[".json", ".npy"]))
 }
 
-/// A file of one object, with one of these endings.
+/// Whether it is a file of one object with one of these endings.
 fn is_of_object(entry: &DirEntry, endings: &[&str]) -> bool {
     let name = entry.file_name();
     let name = name.to_string_lossy();
@@ -160,7 +155,8 @@ fn is_of_object(entry: &DirEntry, endings: &[&str]) -> bool {
     name.contains("__obj") && endings.iter().any(|end| name.ends_with(end)) && is_file()
 }
 
-/// What [`crate::overlay::OverlayWriter`] finished in `directory`: films, and folders of frames.
+/// Finished overlays of [`crate::overlay::OverlayWriter`] in `directory`: films, and folders of
+/// frames.
 fn overlays(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let is_overlay = |entry: &DirEntry| {
@@ -170,7 +166,7 @@ fn overlays(directory: &Path) -> Vec<PathBuf> {
     entries.flatten().filter(is_overlay).map(|entry| entry.path()).collect()
 }
 
-/// Moves all overlays into one folder, whose name is the answer.
+/// Moves all overlays into one folder and returns its name.
 fn gathered(directory: &Path) -> Result<&'static str> {
     let folder = directory.join(GATHERED);
     let cannot = |what: &Path| {
@@ -190,7 +186,7 @@ fn gathered(directory: &Path) -> Result<&'static str> {
 
 fn next_number(directory: &Path, kinds: &[(&str, &str)]) -> Result<u32> {
     let entries = std::fs::read_dir(directory)
-        .with_context(|| format!("cannot look into {}", directory.display()))?;
+        .with_context(|| format!("cannot list {}", directory.display()))?;
     let numbers = entries.filter_map(|entry| {
         let name = entry.ok()?.file_name();
         kinds.iter().find_map(|kind| number_of(*kind, name.to_str()?))
@@ -230,7 +226,7 @@ mod tests {
         let dir = dir.path();
         let read = |name: &str| std::fs::read_to_string(dir.join(name)).ok();
         assert_eq!(earlier_run(dir).unwrap(), []);
-        // The second run saves no masks, the third no logits and no overlays.
+        // The second run saves no masks, the third neither logits nor overlays.
         write(dir, &["rows.jsonl", MASK, LOGITS, SHOWN, FRAMES], "1");
         assert_eq!(earlier_run(dir).unwrap().len(), 4);
         write(dir, &["rows.jsonl", LOGITS, SHOWN], "2");
@@ -255,7 +251,7 @@ mod tests {
         assert!(of_a_run.iter().all(|name| !dir.join(name).exists()));
     }
 
-    /// The predecessor's tables have the same names, and no journal.
+    /// The predecessor's tables have the same names and no journal.
     #[test]
     fn tables_without_a_journal_are_kept_too() {
         let dir = tempfile::tempdir().unwrap();
@@ -275,7 +271,7 @@ mod tests {
         assert!(FILES.iter().all(|name| names.contains(&(*name).to_owned())));
     }
 
-    /// A table that is moved alone, and then the rest of its run, keep one number.
+    /// A table that is moved alone and the rest of its run get the same number.
     #[test]
     fn one_file_goes_where_its_run_goes() {
         let dir = tempfile::tempdir().unwrap();
@@ -296,8 +292,8 @@ mod tests {
         }
     }
 
-    /// The journal was moved, the masks and one of the overlays were not: they go where their
-    /// journal is.
+    /// The journal was moved, the masks and one of the overlays were not: they follow their
+    /// journal.
     #[test]
     fn a_crash_in_between_is_made_good() {
         let dir = tempfile::tempdir().unwrap();
@@ -317,7 +313,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let others = ["masks/00000.png", "logits/notes.json", "rows.jsonl", "holiday.mp4"];
         write(dir.path(), &others, "");
-        // A folder of somebody's that only looks like frames, and one called as all overlays are.
+        // A foreign folder that only looks like frames, and one with the name of the overlays'
+        // folder.
         write(dir.path(), &["a__obj0__notes/read.me", "overlays/a__obj0__m.mp4"], "");
         assert_eq!(earlier_run(dir.path()).unwrap(), []);
         for name in [

@@ -1,6 +1,7 @@
 /*!
-`sidecar.json`: what the CSVs have no room for, so that a number can be traced and repeated: the
-environment, the settings, hashes of every input and graph, and each frame's raw times.
+`sidecar.json`: information without a column in the CSVs, so that a number can be traced and
+repeated: the environment, the settings, hashes of every input and graph, and each frame's raw
+times.
 */
 
 use std::collections::BTreeMap;
@@ -16,12 +17,12 @@ use sha2::{Digest, Sha256};
 /// File name.
 pub const FILE_NAME: &str = "sidecar.json";
 
-/// What the caller knows about the run; the store adds the settings and the raw times.
+/// The caller's facts about the run; the store adds settings and raw times.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Sidecar {
-    /// Machine, operating system, versions of every library in play.
+    /// Machine, operating system, library versions.
     pub environment: Map<String, Value>,
-    /// What lies inside the timed region and what outside, in words.
+    /// The work inside and outside the timed region, as a sentence.
     pub timed_region: String,
     /// Clip or mask folder → its hash.
     pub inputs: BTreeMap<String, FileHash>,
@@ -30,8 +31,7 @@ pub struct Sidecar {
 }
 
 impl Sidecar {
-    /// Takes these facts of the environment from the sidecar that is in `directory`, as far as it
-    /// has them.
+    /// Copies these facts of the environment from the sidecar in `directory`, if it has them.
     pub fn keep_environment(&mut self, directory: &Path, names: &[&str]) {
         #[derive(Deserialize)]
         struct Earlier {
@@ -47,7 +47,7 @@ impl Sidecar {
     }
 }
 
-/// The content of one file, or of a folder's files, as a hash.
+/// The hash of one file, or of a folder's files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileHash {
     /// sha256 in hex.
@@ -56,13 +56,13 @@ pub struct FileHash {
     pub bytes: u64,
 }
 
-/// Hash of one file's content.
+/// Hash of one file.
 pub fn sha256_of_file(path: &Path) -> Result<FileHash> {
     sha256_of_files([path])
 }
 
-/// One hash over the contents of several files, one after another (a clip's frames in order).
-/// Lengths are hashed too, so that moving bytes from one file to the next is noticed.
+/// One hash over several files in order (a clip's frames). Lengths are hashed too, so that moving
+/// bytes from one file to the next changes the hash.
 pub fn sha256_of_files(paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<FileHash> {
     let mut hasher = Sha256::new();
     let (mut bytes, mut files) = (0, 0);
@@ -75,7 +75,7 @@ pub fn sha256_of_files(paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Res
         if files == 0 {
             first_length = length;
         } else {
-            // A lone file keeps the plain hash that `sha256sum` prints.
+            // A single file has the same hash as with `sha256sum`.
             if files == 1 {
                 hasher.update(first_length.to_le_bytes());
             }
@@ -87,7 +87,7 @@ pub fn sha256_of_files(paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Res
     Ok(FileHash { sha256: format!("{:x}", hasher.finalize()), bytes })
 }
 
-/// Writes the sidecar: `head` as it is, then one member `passes` with an entry per item.
+/// Writes the sidecar: `head` unchanged, then one member `passes` with an entry for each item.
 ///
 /// The entries are streamed, because the raw times of a large run do not fit into memory.
 pub(super) fn write(

@@ -1,6 +1,6 @@
 /*!
-`profile_stats.json`: mean, spread and extremes of speed and GPU memory for each model, pooled over
-all its rows in `profile_summary.csv`, in the bytes of the predecessor's `json.dump(indent=2)`.
+`profile_stats.json`: mean, spread and extremes of speed and GPU memory of each model, pooled over
+its rows in `profile_summary.csv`, in the format of the predecessor's `json.dump(indent=2)`.
 */
 
 use std::collections::HashMap;
@@ -15,8 +15,8 @@ use crate::stats;
 /// File name, the predecessor's.
 pub const FILE_NAME: &str = "profile_stats.json";
 
-/// A metric, its decimals in the CSV, and where it comes from: the statistics describe the rounded
-/// values, so that they can be checked against the CSV.
+/// A metric, its decimals in the CSV, and its source. The statistics use the rounded values, so
+/// that they can be checked against the CSV.
 type Metric = (&'static str, usize, fn(&Measured) -> Option<f64>);
 
 const METRICS: [Metric; 4] = [
@@ -28,7 +28,7 @@ const METRICS: [Metric; 4] = [
 
 /// Writes the statistics of `runs`, models in order of first appearance, without a final newline.
 ///
-/// Passes that are not ok have no part in them; a metric without values is left out.
+/// Passes that are not ok are excluded; a metric without values is omitted.
 pub fn write<'a>(
     out: &mut impl Write,
     runs: impl IntoIterator<Item = &'a RunRecord>,

@@ -1,7 +1,7 @@
 /*!
 `sav_benchmark_summary.csv`: one row per video, object and model.
 
-The predecessor's columns come first, in its order and with its rounding; ours follow.
+The predecessor's columns come first, in its order and with its rounding; segtrt's follow.
 */
 
 use std::io::Write;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::columns::{self, Column, Row, write_table};
+use super::columns::{self, Column, TableRow, write_table};
 use super::python_format::Cell;
 use crate::record::SummaryRecord;
 use crate::strides::Strides;
@@ -17,30 +17,30 @@ use crate::strides::Strides;
 /// File name, the predecessor's.
 pub const FILE_NAME: &str = "sav_benchmark_summary.csv";
 
-/// Which of the predecessor's two tables comes first.
+/// Which of the predecessor's two tables the first columns follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum ColumnSet {
     /// The columns of its benchmark.
     #[default]
     Standard,
-    /// Those of its extended experiments: with strides and the number of scored frames.
+    /// The columns of its extended experiments: with strides and the number of scored frames.
     Extended,
 }
 
 impl ColumnSet {
-    /// The columns that leave nothing untold of a run with these strides.
+    /// The columns that show these strides.
     pub fn telling(strides: Strides) -> Self {
         if strides.leave_nothing_out() { Self::Standard } else { Self::Extended }
     }
 
-    /// The columns of the summary in `folder`; none where it cannot be read.
+    /// The columns of the summary in `folder`; `None` if it cannot be read.
     pub fn of_table(folder: &Path) -> Option<Self> {
         let mut reader = csv::Reader::from_path(folder.join(FILE_NAME)).ok()?;
         let strided = reader.headers().ok()?.iter().any(|name| name == INPUT_STRIDE[0].0);
         Some(if strided { Self::Extended } else { Self::Standard })
     }
 
-    /// Columns that come before ours, in the predecessor's order.
+    /// Columns before segtrt's, in the predecessor's order.
     fn predecessor(self) -> Vec<Column> {
         let extended = self == Self::Extended;
         let mut all = vec![columns::VIDEO, columns::OBJECT, columns::MODEL, columns::IMGSZ];
@@ -75,7 +75,7 @@ const INPUT_STRIDE: [Column; 2] = [
     ("input_fps", |r| Cell::rounded(Some(r.record.conditions.strides.input_fps()), 3)),
 ];
 
-/// Empty where all annotations are scored.
+/// Empty if all annotations are scored.
 const ANNOTATION_STRIDE: Column = ("annotation_stride_frames", |r| {
     let stride = r.record.conditions.strides.annotation;
     Cell::count((stride > 0).then_some(stride))
@@ -92,7 +92,7 @@ pub fn write<'a>(
 ) -> Result<()> {
     let first = set.predecessor();
     let known = |name: &str| first.iter().any(|(known, _)| *known == name);
-    // A name that comes twice would be two columns to a reader that looks by name.
+    // A duplicate name would be ambiguous for a reader that looks up columns by name.
     let detail: Vec<Column> =
         columns::DETAIL.into_iter().filter(|(name, _)| !known(name)).collect();
     let columns: [&[Column]; 5] =
@@ -100,6 +100,6 @@ pub fn write<'a>(
     write_table(
         out,
         &columns,
-        rows.into_iter().map(|row| Row { record: &row.pooled, runs: row.runs }),
+        rows.into_iter().map(|row| TableRow { record: &row.pooled, runs: row.runs }),
     )
 }

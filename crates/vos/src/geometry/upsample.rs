@@ -1,12 +1,11 @@
 /*!
-Low-resolution logits to a mask of the video's size.
+Upsamples low-resolution logits to a mask of the video's size.
 
-This is PyTorch's `F.interpolate(mode="bilinear", align_corners=False)` followed
-by `> 0`, in PyTorch's order of operations and in its precision (f32 indices and
-weights, `aten/src/ATen/native/cpu/UpSampleKernel.cpp`), so that a mask here has
-the same pixels as the reference predictor's. Columns are interpolated once per
-low-resolution row and reused by all video rows that fall between two of them;
-what is left for each video pixel is one multiply-add and one bit.
+This is PyTorch's `F.interpolate(mode="bilinear", align_corners=False)` followed by `> 0`, in
+PyTorch's order of operations and precision (f32 indices and weights,
+`aten/src/ATen/native/cpu/UpSampleKernel.cpp`), so that a mask has the same pixels as the reference
+predictor's. Columns are interpolated once for each low-resolution row and reused by all video rows
+between two of them, which leaves one multiply-add and one bit for each video pixel.
 */
 
 use super::Geometry;
@@ -21,10 +20,10 @@ pub struct Tap {
 }
 
 impl Geometry {
-    /// The mask of the video that `low` (`low_side` × `low_side` logits, row-major) stands for.
+    /// The video's mask for `low` (`low_side` × `low_side` logits, row-major).
     ///
-    /// With a letterbox only the content is looked at; samples next to its edge may mix in the
-    /// padding, as they do in the network's own view.
+    /// With a letterbox only the content counts; samples next to its edge may mix with the padding,
+    /// as in the network's view.
     ///
     /// # Panics
     /// `low` does not have `low_side * low_side` elements.
@@ -33,7 +32,7 @@ impl Geometry {
         let (width, height) = self.video_size();
         let [columns, rows] = self.upsample_taps(low_side);
         let mut mask = Mask::new(width, height);
-        let (mut upper, mut lower) = (Row::new(width), Row::new(width));
+        let (mut upper, mut lower) = (LogitRow::new(width), LogitRow::new(width));
         for (y, tap) in rows.iter().enumerate() {
             if lower.source == Some(tap.first) {
                 std::mem::swap(&mut upper, &mut lower);
@@ -45,7 +44,7 @@ impl Geometry {
         mask
     }
 
-    /// Samples and weights of each column and of each row of the video.
+    /// Samples and weights of each column and each row of the video.
     pub fn upsample_taps(&self, low_side: usize) -> [Vec<Tap>; 2] {
         let ((width, height), content, side) = (self.video_size(), self.content(), self.side());
         [
@@ -56,12 +55,12 @@ impl Geometry {
 }
 
 /// One low-resolution row, interpolated to the video's width.
-struct Row {
+struct LogitRow {
     source: Option<usize>,
     values: Vec<f32>,
 }
 
-impl Row {
+impl LogitRow {
     fn new(width: usize) -> Self {
         Self { source: None, values: vec![0.0; width] }
     }
@@ -78,7 +77,7 @@ impl Row {
     }
 }
 
-/// Sets the bit of every pixel whose blended logit is above zero.
+/// Sets the bit of every pixel with a positive blended logit.
 fn threshold(upper: &[f32], lower: &[f32], weight: f32, words: &mut [u64]) {
     for ((word, upper), lower) in words.iter_mut().zip(upper.chunks(64)).zip(lower.chunks(64)) {
         for (bit, (a, b)) in upper.iter().zip(lower).enumerate() {
@@ -87,8 +86,8 @@ fn threshold(upper: &[f32], lower: &[f32], weight: f32, words: &mut [u64]) {
     }
 }
 
-/// Source samples of each of `length` positions that show `content` of `side` network pixels from
-/// `offset` on.
+/// Source samples of each of `length` positions that show `content` of `side` network pixels,
+/// starting at `offset`.
 fn taps(length: usize, low: usize, offset: usize, content: usize, side: usize) -> Vec<Tap> {
     let low_per_network = low as f32 / side as f32;
     // Without padding this is exactly PyTorch's `input_size / output_size`.

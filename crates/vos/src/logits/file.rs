@@ -2,8 +2,7 @@
 `logits/<video>__obj<object>__<tag>.npy` of a run folder: the logits of one object, `<f2`, [frames,
 side, side].
 
-numpy reads and writes the same files (`numpy.load`, `numpy.save`), which is how PyTorch's side of a
-comparison takes part.
+numpy reads and writes the same files (`numpy.load`, `numpy.save`), and the PyTorch runner uses it.
 */
 
 use std::fs::File;
@@ -22,8 +21,8 @@ pub fn file_name(key: &ObjectKey) -> String {
     format!("{}.npy", key.file_stem())
 }
 
-/// The logits of one object, frame after frame from the prompted one on, each `side` × `side`, row
-/// after row.
+/// The logits of one object, frame by frame from the prompted one on, each `side` × `side`,
+/// row-major.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogitsFile {
     side: usize,
@@ -31,15 +30,15 @@ pub struct LogitsFile {
 }
 
 impl LogitsFile {
-    /// Of `values`, whole frames one after another.
+    /// From `values`, which are whole frames.
     ///
     /// # Errors
-    /// The values are no whole number of frames.
+    /// The number of values is not a multiple of a frame.
     pub fn new(side: usize, values: Vec<f16>) -> Result<Self> {
         let each = side * side;
         ensure!(
             each > 0 && values.len().is_multiple_of(each),
-            "{} logits are no whole number of frames of {side}x{side}",
+            "{} logits are not a multiple of {side}x{side}",
             values.len()
         );
         Ok(Self { side, values })
@@ -73,11 +72,10 @@ impl LogitsFile {
         })
     }
 
-    /// Frames and side of the file at `path`, by its header and its length.
+    /// Frames and side of the file at `path`, from its header and length.
     ///
     /// # Errors
-    /// It cannot be read, holds another kind of array, or is cut short. The sentence names the
-    /// file.
+    /// It cannot be read, has another kind of array, or is truncated. The message names the file.
     pub fn shape(path: &Path) -> Result<(usize, usize)> {
         open(path).map(|(_, frames, side)| (frames, side))
     }
@@ -85,7 +83,7 @@ impl LogitsFile {
     /// Reads `path`.
     ///
     /// # Errors
-    /// As [`LogitsFile::shape`]'s, and a value that is no number.
+    /// Errors of [`LogitsFile::shape`], or a value is not finite.
     pub fn read(path: &Path) -> Result<Self> {
         let (mut file, frames, side) = open(path)?;
         let mut bytes = Vec::with_capacity(frames * side * side * size_of::<f16>());
@@ -104,7 +102,7 @@ impl LogitsFile {
     }
 }
 
-/// The file behind its header, its frames and their side.
+/// The file after its header, its number of frames and their side.
 fn open(path: &Path) -> Result<(BufReader<File>, usize, usize)> {
     let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
     let length = file.metadata().with_context(|| format!("cannot read {}", path.display()))?.len();
@@ -121,10 +119,11 @@ fn open(path: &Path) -> Result<(BufReader<File>, usize, usize)> {
     let begin = std::io::Seek::stream_position(&mut reader)?;
     ensure!(
         expected == length.checked_sub(begin),
-        "{}: found {} bytes of logits, expected {} for {frames} frames of {side}x{side}; save them again",
+        "{}: found {} bytes of logits, expected {} for {frames} frames of {side}x{side}; save them \
+         again",
         path.display(),
         length.saturating_sub(begin),
-        expected.map_or_else(|| "more than a file holds".to_owned(), |bytes| bytes.to_string())
+        expected.map_or_else(|| "more than a file can hold".to_owned(), |bytes| bytes.to_string())
     );
     Ok((reader, frames, side))
 }
@@ -173,7 +172,7 @@ mod tests {
         let wide = [&super::npy::header([2, 4, 8]).unwrap()[..], &[0; 128]].concat();
         assert!(said(&wide).contains("8x4"));
         let huge = super::npy::header([usize::MAX, 1 << 40, 1 << 40]).unwrap();
-        assert!(said(&huge).contains("more than a file holds"));
+        assert!(said(&huge).contains("more than a file can hold"));
         assert!(said(b"").contains("less than a header"));
         let gone = LogitsFile::read(&dir.path().join("gone.npy")).unwrap_err();
         assert!(format!("{gone:#}").contains("gone.npy"));

@@ -1,10 +1,10 @@
 /*!
-Low-resolution mask logits of every frame of an object: what its memories were written from.
+Low-resolution mask logits of every frame of an object, from which its memories are written.
 
-A run saves them (`--save-logits`); a teacher-forced run (`--teacher`) takes another run's in place
-of its own, on every frame, when it writes the frame's memory. Its own masks are what it is judged
-by. So a wrong mask of one frame does not reach later frames by way of the memory, and a drift curve
-tells arithmetic from what feedback makes of it (docs/comparing.md).
+A run saves them with `--save-logits`. A teacher-forced run (`--teacher`) writes each frame's memory
+from another run's logits, and its own masks are judged. So a wrong mask of one frame does not
+affect later frames through the memory, and the drift curve shows the error of the arithmetic
+without feedback (docs/comparing.md).
 */
 
 mod file;
@@ -14,17 +14,17 @@ use half::f16;
 
 pub use file::{LogitsFile, file_name};
 
-/// A logit as it is kept. What half precision cannot hold is its largest number: the sigmoid of
-/// either is 0 or 1.
+/// A logit as stored. Values beyond f16's range become its largest number, for which the sigmoid is
+/// 0 or 1 too.
 pub fn rounded(logit: f32) -> f16 {
-    // Not a number stays what it is.
+    // NaN stays NaN.
     f16::from_f32(logit.clamp(f16::MIN.to_f32(), f16::MAX.to_f32()))
 }
 
-/// What of an object's logits leaves a pass, and what enters it.
+/// Logits that a pass outputs and takes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Exchange<'a> {
-    /// The pass hands out the logits of each frame.
+    /// The pass outputs the logits of each frame.
     pub save: bool,
     /// It writes its memories from these logits, the prompted frame's first.
     pub teacher: Option<&'a LogitsFile>,

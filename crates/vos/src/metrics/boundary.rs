@@ -1,12 +1,12 @@
 /*!
-The two notions of a mask's boundary, each a handful of shifts and XORs per 64 pixels.
+The two definitions of a mask's boundary, each a few shifts and XORs for 64 pixels.
 */
 
 use crate::mask::Mask;
 
 /// Boundary of the predecessor: 3 × 3 dilation minus 3 × 3 erosion, about two pixels thick.
 ///
-/// OpenCV's default border takes no part in either, so the image's edge is not a boundary.
+/// OpenCV's default border is neutral in both, so the image's edge is not a boundary.
 pub(super) fn gradient(mask: &Mask) -> Mask {
     let (width, height) = (mask.width(), mask.height());
     let mut out = Mask::new(width, height);
@@ -41,7 +41,7 @@ pub(super) fn half_pixel(mask: &Mask) -> Mask {
     let mut out = Mask::new(width, height);
     let (mut here, mut below) = (EdgedRow::new(width), EdgedRow::new(width));
     for y in 0..height {
-        // Beyond the last row and column the last ones repeat and differ in nothing of their own.
+        // Beyond the last row and column the last ones repeat, so they add no difference.
         here.fill(mask.row(y).iter().copied());
         below.fill(mask.row((y + 1).min(height - 1)).iter().copied());
         let row = out.row_mut(y);
@@ -53,8 +53,8 @@ pub(super) fn half_pixel(mask: &Mask) -> Mask {
     out
 }
 
-/// A row between two more words, with its first and last pixel repeated beyond its ends: no word of
-/// it is a special case.
+/// A row between two further words, with its first and last pixel repeated beyond its ends, so that
+/// no word is a special case.
 struct EdgedRow {
     words: Vec<u64>,
     width: usize,
@@ -75,17 +75,17 @@ impl EdgedRow {
     }
 }
 
-/// The middle one of three words, each bit showing its left neighbour.
+/// The middle one of three words, with each bit replaced by its left neighbour.
 fn from_left(words: &[u64]) -> u64 {
     words[1] << 1 | words[0] >> 63
 }
 
-/// The middle one of three words, each bit showing its right neighbour.
+/// The middle one of three words, with each bit replaced by its right neighbour.
 fn from_right(words: &[u64]) -> u64 {
     words[1] >> 1 | words[2] << 63
 }
 
-/// Clears the bits of a row that are no pixels.
+/// Clears the bits of a row past its width.
 fn clear_past(width: usize, row: &mut [u64]) {
     if let (Some(last), 1..) = (row.last_mut(), width % 64) {
         *last &= (1 << (width % 64)) - 1;

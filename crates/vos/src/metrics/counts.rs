@@ -1,12 +1,12 @@
 /*!
-The integers that a score is made of, for who counts elsewhere than on the CPU.
+The integers of a score, for counting elsewhere than on the CPU.
 */
 
 use super::f_measure::{self, Matched};
 use super::{FrameScore, MetricsKind};
 use crate::mask::Mask;
 
-/// What a ground truth and a prediction of one size have in common, pixels.
+/// Pixel counts of a ground truth and a prediction of the same size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
     /// Foreground of both.
@@ -21,14 +21,14 @@ pub struct Counts {
     pub truth_boundary: usize,
     /// Boundary of the prediction.
     pub prediction_boundary: usize,
-    /// Boundary of the truth that lies near the prediction's.
+    /// Boundary of the truth near the prediction's.
     pub truth_near: usize,
-    /// Boundary of the prediction that lies near the truth's.
+    /// Boundary of the prediction near the truth's.
     pub prediction_near: usize,
 }
 
 impl Counts {
-    /// Counts on the CPU, over the whole masks.
+    /// Counts on the CPU over the whole masks.
     ///
     /// # Panics
     /// The masks have different sizes.
@@ -53,7 +53,7 @@ impl Counts {
         }
     }
 
-    /// The score that [`super::score_frame`] gives to masks of which this is true.
+    /// The score that [`super::score_frame`] gives masks with these counts.
     pub fn score(&self, kind: MetricsKind) -> FrameScore {
         if self.union == 0 {
             return FrameScore { j: 1.0, f: 1.0 };

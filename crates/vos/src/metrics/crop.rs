@@ -1,18 +1,18 @@
 /*!
-The part of two masks in which anything happens.
+Crops two masks to their common occupied region.
 
-Most objects cover a small part of the image, and the scores depend on nothing but pixels at or
-beside the masks: cutting the rest away first makes everything after it proportional to the object.
+Most objects cover a small part of the image, and the scores depend only on pixels of the masks and
+their neighbours. After the crop the cost is proportional to the object.
 */
 
 use std::ops::Range;
 
 use crate::mask::Mask;
 
-/// Both masks cut to the rows and words that hold any pixel of either, with at least one pixel of
-/// background around them wherever the image goes on. `None` when both are empty.
+/// Both masks cropped to the rows and words with any pixel of either, with at least one pixel of
+/// background around them inside the image. `None` if both are empty.
 ///
-/// The image's own edges stay edges: a cut never makes one beside a foreground pixel.
+/// The image's edges stay edges: a crop never puts one next to a foreground pixel.
 pub(super) fn crop(a: &Mask, b: &Mask) -> Option<(Mask, Mask)> {
     let rows = occupied_rows(a, b)?;
     let rows = rows.start.saturating_sub(1)..(rows.end + 1).min(a.height());

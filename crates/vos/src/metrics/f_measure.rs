@@ -1,8 +1,8 @@
 /*!
-Boundary accuracy F: how much of each boundary lies near the other one.
+Boundary accuracy F: the parts of each boundary near the other one.
 
 After Perazzi et al., *A Benchmark Dataset and Evaluation Methodology for Video Object Segmentation*
-(CVPR 2016); the two evaluators differ in boundary, neighbourhood, radius and empty cases.
+(CVPR 2016). The two evaluators differ in boundary, neighbourhood, radius and empty cases.
 */
 
 use super::MetricsKind;
@@ -11,11 +11,11 @@ use super::nearness::count_near;
 use crate::mask::Mask;
 use crate::morphology::{disk, square};
 
-/// Neighbourhood as a part of the image diagonal.
+/// Neighbourhood as a fraction of the image diagonal.
 const TOLERANCE: f64 = 0.008;
 
-/// F of two masks, not both empty; `diagonal` is the image's, in pixels, as the masks may be cut
-/// out of it.
+/// F of two masks, not both empty; `diagonal` is the image's, in pixels, because the masks may be
+/// cropped.
 pub(super) fn f(kind: MetricsKind, truth: &Mask, prediction: &Mask, diagonal: f64) -> f64 {
     if kind == MetricsKind::Predecessor && (truth.is_empty() || prediction.is_empty()) {
         return 0.0;
@@ -38,7 +38,7 @@ pub(super) fn neighbourhood(kind: MetricsKind, diagonal: f64) -> Vec<usize> {
     }
 }
 
-/// The boundaries of both masks, and what of each is near the other.
+/// Counts the boundaries of both masks, and their parts near the other boundary.
 pub(super) fn matched(
     kind: MetricsKind,
     truth: &Mask,
@@ -52,7 +52,7 @@ pub(super) fn matched(
     Matched::count(&boundary(truth), &boundary(prediction), neighbourhood)
 }
 
-/// Boundary pixels, and those of them that lie near the other boundary.
+/// Boundary pixels, and those near the other boundary.
 #[derive(Default)]
 pub(super) struct Matched {
     pub truth: usize,

@@ -1,20 +1,20 @@
 /*!
-How many pixels of one boundary lie near another one.
+Counts the pixels of one boundary near another one.
 
-Dilating a whole image to look at a few thousand pixels of it is waste. For each word of the first
-boundary that holds pixels, this gathers the other boundary's rows from near to far into one 128-bit
-window, widening it on the way, and stops as soon as every pixel has company: mostly at once, since
-good predictions lie close.
+Dilating a whole image for a few thousand pixels is a waste. For each word of the first boundary
+with pixels, this collects the other boundary's rows from near to far in one 128-bit window, widens
+it on the way, and stops as soon as every pixel has a neighbour. Usually that is at once, because
+good predictions are close.
 */
 
 use crate::mask::Mask;
 use crate::morphology::dilate;
 
-/// Pixels that a window shows on either side of its 64.
+/// Pixels of a window on either side of its 64.
 const REACH: usize = 32;
 
-/// Pixels of `of` that lie within the element around some pixel of `others`; half-widths as in
-/// [`dilate`]. Both masks must have one size.
+/// Number of pixels of `of` within the element around some pixel of `others`; half-widths as in
+/// [`dilate`]. Both masks must have the same size.
 pub(super) fn count_near(of: &Mask, others: &Mask, half_widths: &[usize]) -> usize {
     let Some(&widest) = half_widths.first() else { return 0 };
     if widest > REACH {
@@ -22,8 +22,8 @@ pub(super) fn count_near(of: &Mask, others: &Mask, half_widths: &[usize]) -> usi
         return of.words().iter().zip(near.words()).map(|(a, b)| ones(a & b)).sum();
     }
     let windows = Windows::of(others, half_widths.len() - 1);
-    // A row joins at its distance and takes part in all widenings from there to the tip: together
-    // they make its half-width.
+    // A row joins at its distance and takes part in all widenings from there to the tip, which
+    // together make its half-width.
     let next = half_widths.iter().skip(1).chain([&0]);
     let widenings: Vec<Vec<u32>> =
         half_widths.iter().zip(next).map(|(near, far)| doubling_steps(near - far)).collect();
@@ -52,7 +52,7 @@ fn ones(word: u64) -> usize {
     word.count_ones() as usize
 }
 
-/// Shifts that together widen by `amount` without leaving holes: each at most one more than all
+/// Shifts that together widen by `amount` without holes: each at most one more than the sum of all
 /// before it.
 fn doubling_steps(amount: usize) -> Vec<u32> {
     let (mut steps, mut done) = (Vec::new(), 0);
@@ -65,7 +65,7 @@ fn doubling_steps(amount: usize) -> Vec<u32> {
 }
 
 /// For each word of a mask, the word and 32 pixels on either side of it, with empty rows above and
-/// below the image so that no one need ask where it ends.
+/// below the image in place of bounds checks.
 struct Windows {
     words_per_row: usize,
     margin: usize,
@@ -91,7 +91,7 @@ impl Windows {
         Self { words_per_row, margin, windows }
     }
 
-    /// Both windows of word `index` at `distance` rows from row `y`, as one.
+    /// Both windows of word `index` at `distance` rows from row `y`, combined.
     fn around(&self, y: usize, index: usize, distance: usize) -> u128 {
         let at = |row: usize| self.windows[row * self.words_per_row + index];
         at(y + self.margin - distance) | at(y + self.margin + distance)
@@ -112,7 +112,7 @@ mod tests {
     }
 
     proptest! {
-        /// [`dilate`] itself is held against a pixel-by-pixel definition in tests/metrics.rs.
+        /// tests/metrics.rs compares [`dilate`] itself with a pixel-by-pixel definition.
         #[test]
         fn counts_what_a_dilation_would(
             width in 1..300usize, height in 1..60usize, radius in 0..40usize, seed in any::<u64>(),

@@ -1,5 +1,5 @@
 /*!
-An mp4 that is being written by an `ffmpeg` child.
+Writes an mp4 with an `ffmpeg` child.
 */
 
 use std::fs::File;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::ffmpeg::{Ffmpeg, tail};
 
-/// Name of the file while it grows.
+/// File name while it is written.
 const UNFINISHED: &str = "overlay.mp4";
 
 /// Frames go in as raw RGB; the file gets its name when it is finished.
@@ -27,7 +27,7 @@ pub(super) struct Film {
 
 impl Film {
     /// Starts the child. Odd sizes are padded by one black row or column, because yuv420p needs
-    /// even ones. One frame in `stride` of a clip of 24 a second comes.
+    /// even ones. The input has one frame of `stride` of a clip with 24 a second.
     pub fn start(
         ffmpeg: &Ffmpeg,
         path: &Path,
@@ -60,10 +60,10 @@ impl Film {
     pub fn write(&mut self, rgb: &[u8]) -> Result<()> {
         let Some(stdin) = &mut self.child.stdin else { bail!("the overlay is already finished") };
         if let Err(error) = stdin.write_all(rgb) {
-            // A closed pipe says nothing; what the child printed does.
+            // A closed pipe has no reason; the child's messages do.
             let _ = self.child.wait();
-            let said = tail(&mut self.log);
-            bail!("ffmpeg stopped while writing {}: {said} ({error})", self.path.display());
+            let messages = tail(&mut self.log);
+            bail!("ffmpeg stopped while writing {}: {messages} ({error})", self.path.display());
         }
         Ok(())
     }
@@ -73,8 +73,8 @@ impl Film {
         drop(self.child.stdin.take());
         let status = self.child.wait().context("cannot wait for ffmpeg")?;
         if !status.success() {
-            let said = tail(&mut self.log);
-            bail!("ffmpeg could not write {} ({status}): {said}", self.path.display());
+            let messages = tail(&mut self.log);
+            bail!("ffmpeg could not write {} ({status}): {messages}", self.path.display());
         }
         std::fs::rename(self.temporary.path().join(UNFINISHED), &self.path)
             .with_context(|| format!("cannot create {}", self.path.display()))?;
@@ -84,8 +84,8 @@ impl Film {
 
 impl Drop for Film {
     fn drop(&mut self) {
-        // Unfinished: stop the child before its file is removed. After `finish` both calls do
-        // nothing.
+        // If unfinished, the child is stopped before its file is removed. After `finish` both calls
+        // do nothing.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,5 +1,5 @@
 /*!
-How a mask looks on a frame, and how a painted frame is stored as PNG.
+Paints a mask on a frame, and writes painted frames as PNG.
 */
 
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::mask::Mask;
 
-/// Tints the object half green, as the predecessor did, and outlines it in full green.
+/// Tints the object half green, as the predecessor did, with a fully green outline.
 pub fn paint(rgb: &mut [u8], mask: &Mask) {
     let (width, height) = (mask.width(), mask.height());
     for (x, y) in mask.pixels() {

@@ -1,6 +1,6 @@
 /*!
-Why a file of predecoded frames is not used: each with a short code for the reason column and the
-command that helps.
+Why predecoded frames cannot be used, each with a short code for the reason column and the command
+that helps.
 */
 
 use std::path::PathBuf;
@@ -12,38 +12,39 @@ use host::shell;
 /// Why predecoded frames cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    /// There is no such file.
-    #[error("no predecoded frames {}: make them with: {command}", path.display())]
+    /// The file does not exist.
+    #[error("no predecoded frames {}; write them with: {command}", path.display())]
     Missing {
-        /// What was looked for.
+        /// The expected file.
         path: PathBuf,
-        /// What to type.
+        /// The command to type.
         command: String,
     },
-    /// The file is not whole, or no file of this kind.
-    #[error("{} is damaged: {reason}; make it again with segtrt predecode", path.display())]
+    /// The file is incomplete or of another kind.
+    #[error("{} is damaged: {reason}; write it again with segtrt predecode", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// The fault.
         reason: String,
     },
-    /// The file is whole, and of something else.
-    #[error("{} is of other frames or settings: {what}; make it again with: {command}", path.display())]
+    /// The file has other settings or sources.
+    #[error("{} has other frames or settings: {what}; write it again with: \
+             {command}", path.display())]
     Stale {
         /// The file.
         path: PathBuf,
-        /// What differs.
+        /// The difference.
         what: String,
-        /// What to type.
+        /// The command to type.
         command: String,
     },
-    /// The system would not let us read it.
+    /// The system cannot read it.
     #[error("cannot read {}: {reason}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's message.
         reason: String,
     },
 }
@@ -60,7 +61,7 @@ impl CacheError {
     }
 }
 
-/// The command that makes such files in `dir`.
+/// The command that writes such files into `dir`.
 pub(super) fn command(
     dir: &std::path::Path,
     side: usize,

@@ -7,7 +7,7 @@ The file of one clip's predecoded frames.
 end-32  sha256 of everything before
 ```
 
-Numbers are little-endian. Frames begin on a page, so that a map of the file can be read as it is.
+Numbers are little-endian. Frames begin at a page, so that a mapped file can be used directly.
 */
 
 use serde::{Deserialize, Serialize};
@@ -18,31 +18,39 @@ use crate::geometry::{Geometry, GeometryKind};
 use crate::preprocess::pillow;
 use crate::stored_values::Values;
 
-/// What such a file begins with.
+/// The first bytes of the file.
 const MAGIC: [u8; 8] = *b"SEGTRTFR";
 /// Raised when the meaning of the bytes changes.
 const VERSION: u32 = 1;
-/// Where the first frame begins: one page.
+/// Offset of the first frame: one page.
 pub(super) const HEADER_BYTES: usize = 4096;
-/// A sha256.
+/// Size of a sha256.
 pub(super) const TRAILER_BYTES: usize = 32;
-/// Magic, version, length.
+/// Size of magic, version and length.
 const FIXED_BYTES: usize = 16;
-/// The resize that everything here does.
+/// The only resize filter.
 const FILTER: &str = pillow::NAME;
 /// The decoder of [`crate::decode::jpeg`].
 const DECODER: &str = "libjpeg-turbo";
 
-/// What the frames were made from.
+/// Suffix of the files.
+pub(super) const SUFFIX: &str = ".frames";
+
+/// The name of a clip's file.
+pub fn file_name(video: &str, side: usize, geometry: GeometryKind, values: Values) -> String {
+    format!("{video}__{side}_{}_{}{SUFFIX}", geometry.name(), values.name())
+}
+
+/// Origin of the frames.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Source {
-    /// sha256 of the clip's frame files, as a run's sidecar has it.
+pub struct FrameSource {
+    /// sha256 of the clip's frame files, as in a run's sidecar.
     pub sha256: String,
-    /// Their size together, bytes.
+    /// Their total size, bytes.
     pub bytes: u64,
 }
 
-/// What a file says of itself.
+/// A file's header.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// Clip.
@@ -51,7 +59,7 @@ pub struct Header {
     pub frames: usize,
     /// Side of a frame's square, pixels.
     pub side: usize,
-    /// What a value is.
+    /// Kind of a value.
     pub values: Values,
     /// How the video was fitted into the square.
     pub geometry: GeometryKind,
@@ -59,15 +67,15 @@ pub struct Header {
     pub video_size: [usize; 2],
     /// The part of the square that shows the video: x, y, width, height.
     pub content: [usize; 4],
-    /// How frames were resized.
+    /// The resize filter.
     pub filter: String,
-    /// What decoded the JPEG files or the video, with its version.
+    /// The decoder of the JPEG files or the video, with its version.
     pub decoder: String,
     /// Mean and standard deviation of each channel that f16 values are normalised with; none for
     /// bytes.
     pub normalised: Option<[[f32; 3]; 2]>,
     /// The files that the frames were decoded from.
-    pub source: Source,
+    pub source: FrameSource,
     /// The program that wrote the file.
     pub made_by: String,
 }
@@ -79,7 +87,7 @@ impl Header {
         geometry: &Geometry,
         values: Values,
         normalisation: [[f32; 3]; 2],
-        source: Source,
+        source: FrameSource,
     ) -> Self {
         let (width, height) = geometry.video_size();
         let content = geometry.content();
@@ -180,7 +188,7 @@ mod tests {
 
     fn header(values: Values) -> Header {
         let geometry = Geometry::new(GeometryKind::Letterbox, 160, 120, 256);
-        let source = Source { sha256: "ab".repeat(32), bytes: 12 };
+        let source = FrameSource { sha256: "ab".repeat(32), bytes: 12 };
         let frames = Frames::Jpegs(vec!["0.jpg".into(), "1.jpg".into(), "2.jpg".into()]);
         let (objects, remarks) = (Vec::new(), Vec::new());
         let clip = Clip { video: "clip".into(), frames, objects, remarks };

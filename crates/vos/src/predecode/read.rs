@@ -1,6 +1,6 @@
 /*!
-Predecoded frames as the bench takes them: mapped, checked whole, and turned into the network's
-input one at a time.
+Reads predecoded frames for the bench: maps the file, checks all of it, and converts one frame at a
+time to the network's input.
 */
 
 use std::path::{Path, PathBuf};
@@ -8,13 +8,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use half::f16;
 use half::slice::HalfFloatSliceExt;
+use mmap_io::MemoryMappedFile;
 use sha2::{Digest, Sha256};
 use zerocopy::FromBytes;
 
 use super::error::{CacheError, command};
-use super::format::{HEADER_BYTES, Header, Source, TRAILER_BYTES};
-use super::mapped::Mapped;
-use super::write::{SUFFIX, file_name};
+use super::format::{FrameSource, HEADER_BYTES, Header, SUFFIX, TRAILER_BYTES, file_name};
 use crate::dataset::Clip;
 use crate::files::sha256_of_files;
 use crate::geometry::Geometry;
@@ -25,12 +24,12 @@ use host::shell;
 pub struct PreparedClip {
     path: PathBuf,
     map: Mapped,
-    /// What the file says of itself.
+    /// The file's header.
     pub header: Header,
     frame_bytes: usize,
 }
 
-/// One frame of it.
+/// One frame of the clip.
 #[derive(Clone, Copy, Debug)]
 pub struct PreparedFrame<'a> {
     values: Values,
@@ -39,29 +38,29 @@ pub struct PreparedFrame<'a> {
     bytes: &'a [u8],
 }
 
-/// What a bench needs of a file.
+/// Requirements of a bench.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct WantedFrames<'a> {
     /// The clip.
     pub clip: &'a Clip,
     /// How its frames become squares.
     pub geometry: &'a Geometry,
-    /// What a value is.
+    /// Kind of the values.
     pub values: Values,
-    /// Mean and standard deviation that the network was trained with.
+    /// Mean and standard deviation of the network's training.
     pub normalisation: [[f32; 3]; 2],
 }
 
 impl PreparedClip {
-    /// Maps a file and checks its header and length, not yet its content.
+    /// Maps a file and checks its header and length, not yet its contents.
     ///
     /// # Errors
-    /// It is not there, unreadable, or no such file.
+    /// It is missing, unreadable, or another kind of file.
     pub fn open(path: &Path) -> Result<Self, CacheError> {
         let damaged = |reason: String| CacheError::Damaged { path: path.to_owned(), reason };
         let length = match std::fs::metadata(path) {
             Ok(meta) if meta.is_file() => meta.len(),
-            Ok(_) => return Err(damaged("it is no file".to_owned())),
+            Ok(_) => return Err(damaged("it is not a file".to_owned())),
             Err(error) => {
                 let (path, reason) = (path.to_owned(), error.to_string());
                 return Err(CacheError::Unreadable { path, reason });
@@ -80,18 +79,18 @@ impl PreparedClip {
         };
         if map.bytes().len() != expected {
             let found = map.bytes().len();
-            return Err(damaged(format!("it has {found} bytes, its header promises {expected}")));
+            return Err(damaged(format!(
+                "it has {found} bytes, expected {expected} by its header"
+            )));
         }
         Ok(Self { path: path.to_owned(), map, header, frame_bytes })
     }
 
-    /// Opens the file in `dir` that has what is wanted, and checks all of it: settings, source
-    /// files, every byte.
+    /// Opens the matching file in `dir` and checks all of it: settings, source files, every byte.
     ///
-    /// # Errors
-    /// It is missing, damaged, or was made from something else.
-    pub fn for_bench(dir: &Path, wanted: &Wanted<'_>) -> Result<Self, CacheError> {
-        let Wanted { clip, geometry, values, normalisation } = *wanted;
+    /// It is missing, damaged, or has other settings or sources.
+    pub fn for_bench(dir: &Path, wanted: &WantedFrames<'_>) -> Result<Self, CacheError> {
+        let WantedFrames { clip, geometry, values, normalisation } = *wanted;
         let path = dir.join(file_name(&clip.video, geometry.side(), geometry.kind(), values));
         let command = command(dir, geometry.side(), geometry.kind(), values);
         if !path.exists() {
@@ -110,18 +109,17 @@ impl PreparedClip {
         Ok(prepared)
     }
 
-    /// Compares the content with the checksum at its end, and looks for values that are no finite
-    /// numbers: the network would seem to be at fault. Every byte is read, so the frames are in
-    /// memory afterwards, as far as there is room.
+    /// Compares the contents with the checksum at the end and looks for values that are not finite,
+    /// which would look like an error of the network. Every byte is read, so the frames are in
+    /// memory afterwards if there is space.
     ///
-    /// # Errors
     /// They differ, or there is such a value.
     pub fn verify(&self) -> Result<(), CacheError> {
         let bytes = self.map.bytes();
         let (content, trailer) = bytes.split_at(bytes.len() - TRAILER_BYTES);
         let damaged = |reason| CacheError::Damaged { path: self.path.clone(), reason };
         if Sha256::digest(content).as_slice() != trailer {
-            let reason = "its content is not what was written: the checksum differs";
+            let reason = "its checksum differs from its contents";
             return Err(damaged(reason.to_owned()));
         }
         if self.header.values == Values::U8 {
@@ -131,7 +129,7 @@ impl PreparedClip {
         let frames = content[HEADER_BYTES..].chunks_exact(self.frame_bytes);
         match frames.enumerate().find(|(_, frame)| !frame.chunks_exact(2).all(finite)) {
             Some((frame, _)) => {
-                Err(damaged(format!("frame {frame} holds values that are no finite numbers")))
+                Err(damaged(format!("frame {frame} has values that are not finite")))
             }
             None => Ok(()),
         }
@@ -156,7 +154,7 @@ impl PreparedFrame<'_> {
     /// each channel and byte.
     ///
     /// # Errors
-    /// The frame is of another side than the network's.
+    /// The frame's side differs from the network's.
     pub fn widen(&self, side: usize, tables: &[[f32; 256]; 3], out: &mut Vec<f32>) -> Result<()> {
         if side != self.side {
             bail!("the predecoded frame has side {}, the network {side}", self.side);
@@ -173,8 +171,8 @@ impl PreparedFrame<'_> {
                 }
             }
             Values::F16 => match <[f16]>::ref_from_bytes(self.bytes) {
-                // Frames lie aligned in the file; where the processor counts the other way round,
-                // byte by byte.
+                // Frames are aligned in the file; on a big-endian CPU bytes are converted one by
+                // one.
                 Ok(halves) if cfg!(target_endian = "little") => halves.convert_to_f32_slice(out),
                 _ => {
                     for (value, pair) in out.iter_mut().zip(self.bytes.chunks_exact(2)) {
@@ -187,20 +185,21 @@ impl PreparedFrame<'_> {
     }
 }
 
-/// The hash of the files that a clip's frames are decoded from.
-pub(super) fn source_of(clip: &Clip) -> Result<Source> {
+/// The hash of a clip's frame files.
+pub(super) fn source_of(clip: &Clip) -> Result<FrameSource> {
     let hash = sha256_of_files(clip.frames.files())?;
-    Ok(Source { sha256: hash.sha256, bytes: hash.bytes })
+    Ok(FrameSource { sha256: hash.sha256, bytes: hash.bytes })
 }
 
-/// What the values in `dir` are, by its file names.
+/// The kind of values in `dir`, from its file names.
 ///
 /// # Errors
-/// There is none, or both kinds lie there and nothing tells which is meant.
+/// There are no files, or files of both kinds.
 pub fn values_in(dir: &Path) -> Result<Values> {
     let entries = std::fs::read_dir(dir).with_context(|| {
         format!(
-            "cannot list {}; make predecoded frames with: segtrt predecode --split-dir SPLIT --out-dir {}",
+            "cannot list {}; write predecoded frames with: segtrt predecode --split-dir SPLIT \
+             --out-dir {}",
             dir.display(),
             shell::path(dir)
         )
@@ -215,13 +214,37 @@ pub fn values_in(dir: &Path) -> Result<Values> {
     match there.as_slice() {
         [only] => Ok(*only),
         [] => bail!(
-            "{} holds no predecoded frames (*{SUFFIX}); make them with: segtrt predecode --split-dir SPLIT --out-dir {}",
+            "{} has no predecoded frames (*{SUFFIX}); write them with: segtrt predecode \
+             --split-dir SPLIT --out-dir {}",
             dir.display(),
             shell::path(dir)
         ),
         _ => bail!(
-            "{} holds u8 and f16 frames, and a bench takes one kind; keep a folder for each",
+            "{} has u8 and f16 frames, but a bench uses one kind; keep a folder for each",
             dir.display()
         ),
+    }
+}
+
+/// A read-only memory-mapped file.
+///
+/// If a mapped file is truncated, the reading process dies. So files are replaced by renaming,
+/// which leaves a map of the old one intact, and they are read in a worker process, whose death
+/// costs one object.
+struct Mapped(MemoryMappedFile);
+
+impl Mapped {
+    /// Maps `path`.
+    ///
+    /// # Errors
+    /// The system's message. An empty file cannot be mapped.
+    fn open(path: &Path) -> Result<Self, String> {
+        MemoryMappedFile::open_ro(path).map(Self).map_err(|error| error.to_string())
+    }
+
+    /// All bytes.
+    fn bytes(&self) -> &[u8] {
+        // A read-only map always has its bytes; if not, the file's checks fail with a message.
+        self.0.as_slice_bytes(0, self.0.len()).unwrap_or_default()
     }
 }

@@ -1,8 +1,8 @@
 /*!
-One clip to a file of predecoded frames.
+Writes one clip to a file of predecoded frames.
 
-At most a stated number of frames is in memory, whatever the clip's length; the file takes its name
-when it is complete.
+The number of frames in memory is limited for any length of the clip. The file gets its name when it
+is complete.
 */
 
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use half::f16;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
-use super::format::Header;
+use super::format::{Header, SUFFIX, file_name};
 use super::read::{PreparedClip, source_of};
 use crate::dataset::{Clip, ClipError};
 use crate::files::atomic;
@@ -22,38 +22,35 @@ use crate::geometry::{Geometry, GeometryKind};
 use crate::preprocess::{IMAGENET_MEAN, IMAGENET_STD, Preprocessor, tables};
 use crate::stored_values::Values;
 
-/// How the files' names end.
-pub(super) const SUFFIX: &str = ".frames";
-
-/// Temporary files of a run that was killed are removed after this long; a younger one may belong
-/// to a run at work.
+/// Age at which temporary files of a killed run are removed; a younger one may belong to a current
+/// run.
 const LITTER_AGE: Duration = Duration::from_secs(3600);
 
-/// How frames are made ready.
+/// Settings of predecoding.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Side of the network's input, pixels.
     pub side: usize,
     /// How the video is fitted into it.
     pub geometry: GeometryKind,
-    /// What is stored.
+    /// Kind of the stored values.
     pub values: Values,
     /// Most frames in memory at once, at least 1.
     pub frames_in_memory: usize,
-    /// Write what is up to date too.
+    /// Also replace files that are up to date.
     pub force: bool,
 }
 
-/// What became of a clip.
+/// Result for a clip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ClipOutcome {
     /// Its file was written.
     Written,
-    /// Its file was there, whole and of the same source.
+    /// Its file existed, complete and from the same source.
     UpToDate,
 }
 
-/// A clip that is predecoded.
+/// A predecoded clip.
 #[derive(Clone, Debug)]
 pub struct Done {
     /// Its file.
@@ -63,23 +60,17 @@ pub struct Done {
     /// Size of the file, bytes.
     pub bytes: u64,
     /// Whether it was written now.
-    pub outcome: Outcome,
-    /// Why a file that was there was written again.
+    pub outcome: ClipOutcome,
+    /// Why an existing file was replaced.
     pub why: Option<String>,
-    /// How long it took, checks included.
+    /// Time including checks.
     pub took: Duration,
 }
 
-/// The name of a clip's file.
-pub fn file_name(video: &str, side: usize, geometry: GeometryKind, values: Values) -> String {
-    format!("{video}__{side}_{}_{}{SUFFIX}", geometry.name(), values.name())
-}
-
-/// Writes the file of `clip` into `dir`, unless it is there and up to date. `progress` hears how
-/// many frames are done.
+/// Writes the file of `clip` into `dir` unless it is up to date. `progress` gets the number of
+/// finished frames.
 ///
-/// # Errors
-/// A frame that cannot be read, or a file that cannot be written; what was there before stays.
+/// A frame cannot be read, or the file cannot be written; an existing file stays.
 pub fn predecode(
     clip: &Clip,
     dir: &Path,
@@ -107,10 +98,10 @@ pub fn predecode(
         took: begun.elapsed(),
     };
     if path.exists() && !options.force && why.is_none() {
-        return Ok(done(Outcome::UpToDate, None));
+        return Ok(done(ClipOutcome::UpToDate, None));
     }
-    // A frame that cannot be read is no failure to write: its reason must not be "check that there
-    // is space left".
+    // A frame that cannot be read is not a write error, so the message must not be "check that
+    // there is space left".
     let mut unreadable = None;
     let written = atomic::write(&path, |out| {
         let mut out = Hashing { out, hasher: Sha256::new() };
@@ -140,10 +131,10 @@ pub fn predecode(
         return Err(error);
     }
     written?;
-    Ok(done(Outcome::Written, why))
+    Ok(done(ClipOutcome::Written, why))
 }
 
-/// Why the file that is there will not do; none where it will.
+/// Why the existing file is unusable; `None` if it is usable.
 fn outdated(path: &Path, wanted: &Header) -> Option<String> {
     let whole = |prepared: PreparedClip| match prepared.header.differs(wanted) {
         Some(what) => Some(what),

@@ -1,10 +1,10 @@
 /*!
-The bilinear resizes on the CPU: the reference for the kernels of `cuda/preprocess.cu`.
+The bilinear resizes on the CPU, the reference for the kernels of `cuda/preprocess.cu`.
 
-Nothing is rounded to bytes on the way: `v / 255`, along the rows, along the columns, then `(v -
-mean) / std`, every operation rounded to f32 and every sum taken from the first sample on. PyTorch's
-own kernels may fuse a product and a sum where the compiler likes to, so theirs agrees with this to
-a few units in the last place, not bit for bit.
+Nothing is rounded to bytes: `v / 255`, along the rows, along the columns, then `(v - mean) / std`,
+with every operation rounded to f32 and every sum taken from the first sample on. PyTorch's kernels
+may fuse multiply and add, so they agree with this to a few units in the last place, not bit for
+bit.
 */
 
 use super::{WrongFrameSize, mask};
@@ -21,7 +21,7 @@ pub fn taps(antialias: bool, from: usize, to: usize) -> Vec<(usize, Vec<f32>)> {
         let source = (scale * (position as f32 + 0.5) - 0.5).max(0.0);
         let first = (source as usize).min(from - 1);
         let weight = (source - first as f32).clamp(0.0, 1.0);
-        // Beyond the last sample there is no second one, and both weights fall on the first.
+        // Beyond the last sample there is no second one, and both weights belong to the first.
         match first + 1 < from {
             true => (first, vec![1.0 - weight, weight]),
             false => (first, vec![1.0]),
@@ -30,11 +30,10 @@ pub fn taps(antialias: bool, from: usize, to: usize) -> Vec<(usize, Vec<f32>)> {
     (0..to).map(tap).collect()
 }
 
-/// `3 * side * side` values, channel after channel, row after row; black around a letterbox's
-/// content.
+/// `3 * side * side` values, channel by channel, row by row; black around a letterbox's content.
 ///
 /// # Errors
-/// The frame has another size than the geometry's video.
+/// The frame's size differs from the geometry's video.
 pub fn run(
     geometry: &Geometry,
     antialias: bool,

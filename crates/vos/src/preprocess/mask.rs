@@ -1,19 +1,19 @@
 /*!
-A prompt mask in video pixels to the mask that the network takes.
+Converts a prompt mask in video pixels to the network's mask input.
 
-SAM 2 shrinks or grows it with `F.interpolate(mode="bilinear", antialias=True,
-align_corners=False)` and keeps what is 0.5 or more. Pixels on that very edge are
-common (any even factor makes them), so PyTorch's f32 arithmetic and order of
-passes (`aten/src/ATen/native/cpu/UpSampleKernel.cpp`) are followed.
+SAM 2 resizes it with `F.interpolate(mode="bilinear", antialias=True, align_corners=False)` and
+keeps values of 0.5 or more. Values of exactly 0.5 are common (any even factor produces them), so
+this follows PyTorch's f32 arithmetic and order of axes
+(`aten/src/ATen/native/cpu/UpSampleKernel.cpp`).
 */
 
 use crate::geometry::Geometry;
 use crate::mask::Mask;
 
-/// `side * side` values, 1.0 where the object is and 0.0 elsewhere, padding included.
+/// `side * side` values, 1.0 on the object and 0.0 elsewhere, padding included.
 ///
 /// # Panics
-/// The mask does not have the geometry's video size.
+/// The mask's size differs from the geometry's video.
 pub fn prompt_mask(geometry: &Geometry, mask: &Mask) -> Vec<f32> {
     let (width, height) = (mask.width(), mask.height());
     assert_eq!((width, height), geometry.video_size(), "mask of another size than the video");
@@ -48,7 +48,7 @@ pub fn prompt_mask(geometry: &Geometry, mask: &Mask) -> Vec<f32> {
     result
 }
 
-/// The input positions of one output position, from `first` on.
+/// The input positions of one output position, starting at `first`.
 pub(super) struct Tap {
     pub first: usize,
     pub weights: Vec<f32>,

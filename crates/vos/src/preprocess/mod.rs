@@ -1,9 +1,8 @@
 /*!
 A decoded frame to the network's input, on the CPU.
 
-This is the reference for every faster way of doing it: resized as Pillow does
-(SAM 2's own loader), padded with black under a letterbox, then
-`(v / 255 - mean) / std` into planar f32.
+This is the reference for all faster implementations: resized like Pillow (SAM 2's loader), padded
+with black in a letterbox, then `(v / 255 - mean) / std` as planar f32.
 */
 
 pub mod linear;
@@ -13,12 +12,12 @@ pub mod pillow;
 use crate::decode::RgbImage;
 use crate::geometry::Geometry;
 
-/// Channel means of ImageNet, which all models here were trained with.
+/// Channel means of ImageNet, with which all models here were trained.
 pub const IMAGENET_MEAN: [f32; 3] = [0.485, 0.456, 0.406];
 /// Channel standard deviations of ImageNet.
 pub const IMAGENET_STD: [f32; 3] = [0.229, 0.224, 0.225];
 
-/// How a frame is resized.
+/// Resize filter of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Filter {
     /// Pillow's bicubic with antialias, bit for bit: Meta's video loader.
@@ -29,7 +28,7 @@ pub enum Filter {
     Bilinear,
 }
 
-/// A frame that does not have the size that the geometry was made for.
+/// A frame whose size differs from the geometry's.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the frame is {}x{}, but the run was set up for {}x{}; all frames of a clip must have one size",
@@ -44,13 +43,13 @@ pub struct WrongFrameSize {
 
 /// The network's value for each channel and byte.
 pub fn tables(mean: [f32; 3], std: [f32; 3]) -> [[f32; 256]; 3] {
-    // The quotient is rounded to f32 before the mean is taken off, as the reference loader does.
+    // The quotient is rounded to f32 before the mean is subtracted, as in the reference loader.
     let value =
         |channel: usize, byte: usize| ((byte as f64 / 255.0) as f32 - mean[channel]) / std[channel];
     std::array::from_fn(|channel| std::array::from_fn(|byte| value(channel, byte)))
 }
 
-/// Turns frames of one size into inputs of one size; the resize weights are computed once.
+/// Converts frames of one size into inputs of one size; the resize weights are computed once.
 #[derive(Clone, Debug)]
 pub struct Preprocessor {
     geometry: Geometry,
@@ -68,7 +67,7 @@ impl Preprocessor {
         Self { geometry: geometry.clone(), resizer, tables: tables(mean, std), resized: Vec::new() }
     }
 
-    /// The mapping that this preprocessor follows.
+    /// The geometry of this preprocessor.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }
@@ -78,11 +77,11 @@ impl Preprocessor {
         &self.tables
     }
 
-    /// Writes `3 * side * side` bytes, channel after channel, row after row, into `out`: the input
-    /// before it is normalised, for who stores it.
+    /// Writes `3 * side * side` bytes, channel by channel, row by row, into `out`: the input before
+    /// normalisation.
     ///
     /// # Errors
-    /// The frame has another size than the geometry's video.
+    /// The frame's size differs from the geometry's video.
     pub fn planes(&mut self, image: &RgbImage, out: &mut Vec<u8>) -> Result<(), WrongFrameSize> {
         self.resize(image)?;
         let (side, content) = (self.geometry.side(), self.geometry.content());
@@ -99,10 +98,10 @@ impl Preprocessor {
         Ok(())
     }
 
-    /// Writes `3 * side * side` values, channel after channel, row after row, into `out`.
+    /// Writes `3 * side * side` values, channel by channel, row by row, into `out`.
     ///
     /// # Errors
-    /// The frame has another size than the geometry's video.
+    /// The frame's size differs from the geometry's video.
     pub fn run(&mut self, image: &RgbImage, out: &mut Vec<f32>) -> Result<(), WrongFrameSize> {
         self.resize(image)?;
         let (side, content) = (self.geometry.side(), self.geometry.content());

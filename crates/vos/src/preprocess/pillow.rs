@@ -1,23 +1,21 @@
 /*!
 Pillow's antialiased bicubic resize of 8-bit RGB, bit for bit.
 
-The pixels that SAM 2 was trained and is evaluated on come from
-`PIL.Image.resize`; another library's bicubic differs by a few levels, which is
-enough to flip mask pixels. The arithmetic follows `src/libImaging/Resample.c`:
-f64 weights with a = -0.5, widened when shrinking, normalised, turned into
-22-bit fixed point, applied along one axis, rounded to bytes, then along the
-other. A pass that changes no size is left out. The bytes depend on which axis
-comes first: see [`columns_first`].
+SAM 2 was trained and is evaluated on pixels of `PIL.Image.resize`; another library's bicubic
+differs by a few levels, which is enough to flip mask pixels. The arithmetic follows
+`src/libImaging/Resample.c`: f64 weights with a = -0.5, widened when shrinking, normalised,
+converted to 22-bit fixed point, applied along one axis, rounded to bytes, then along the other. An
+axis whose size stays is skipped. The bytes depend on the order of the axes: see [`columns_first`].
 */
 
-/// The resize's name where a row or a file states it. Before Pillow 13 the rows always came first,
-/// so the version counts.
+/// The resize's name in rows and files. Before Pillow 13 rows were always first, so the name has
+/// the version.
 pub const NAME: &str = "pil13-bicubic";
 
 /// 8 bits of result and 2 of headroom leave this many for the fraction.
 const PRECISION_BITS: u32 = 32 - 8 - 2;
 const HALF: i32 = 1 << (PRECISION_BITS - 1);
-/// Bicubic reaches two pixels to either side.
+/// Bicubic needs two pixels on either side.
 const SUPPORT: f64 = 2.0;
 
 /// Weights of one axis: for each output position a run of input positions.
@@ -31,15 +29,15 @@ struct Axis {
 struct Tap {
     /// First input position.
     first: usize,
-    /// Where its weights lie.
+    /// Index of its first weight.
     start: usize,
-    /// How many there are.
+    /// Number of its weights.
     count: usize,
 }
 
-/// First input position and fixed-point weights of each output position of one axis, for who
-/// resizes elsewhere. An axis that keeps its length has one weight of one, which is the same as
-/// leaving its pass out.
+/// First input position and fixed-point weights of each output position of one axis, for resizing
+/// elsewhere. An axis that keeps its length has one weight of one, which is the same as skipping
+/// it.
 pub fn taps(from: usize, to: usize) -> Vec<(usize, Vec<i32>)> {
     if from == to {
         return (0..to).map(|position| (position, vec![1 << PRECISION_BITS])).collect();
@@ -48,9 +46,9 @@ pub fn taps(from: usize, to: usize) -> Vec<(usize, Vec<i32>)> {
     axis.taps.iter().map(|&tap| (tap.first, axis.weights(tap).to_vec())).collect()
 }
 
-/// Whether Pillow 13 resizes along the columns first: where the height shrinks by more than twice
-/// as much as the width does (by anything, if the width grows). Before Pillow 13 the rows always
-/// came first. Sizes are (width, height).
+/// Whether Pillow 13 resizes along the columns first: if the height shrinks by more than twice as
+/// much as the width (by anything, if the width grows). Before Pillow 13 rows were always first.
+/// Sizes are (width, height).
 pub fn columns_first(from: (usize, usize), to: (usize, usize)) -> bool {
     // Images of 2^62 pixels a side do not exist, so no difference overflows.
     let shrinks = |from: usize, to: usize| from as i64 - to as i64;
@@ -72,7 +70,7 @@ pub struct Resizer {
 }
 
 impl Resizer {
-    /// From and to are (width, height), each at least 1.
+    /// `from` and `to` are (width, height), each at least 1.
     pub fn new(from: (usize, usize), to: (usize, usize)) -> Self {
         let axis = |from: usize, to: usize| (from != to).then(|| Axis::new(from, to));
         let (horizontal, vertical) = (axis(from.0, to.0), axis(from.1, to.1));
@@ -91,7 +89,7 @@ impl Resizer {
     /// Resizes interleaved RGB into `out`, which gets `3 * width * height` bytes.
     ///
     /// # Panics
-    /// `data` is not `3 * width * height` bytes of the size to resize from.
+    /// `data` does not have `3 * width * height` bytes.
     pub fn run(&mut self, data: &[u8], out: &mut Vec<u8>) {
         let (from, to) = (self.from, self.to);
         assert_eq!(data.len(), 3 * from.0 * from.1, "image of the wrong size");

@@ -1,12 +1,12 @@
 /*!
 4-connected components of a mask, in the raster order of their first pixels.
 
-That order is `scipy.ndimage.label`'s, on which the predecessor's click depends.
+That order is `scipy.ndimage.label`'s, which determines the predecessor's click.
 */
 
 use crate::mask::Mask;
 
-/// Sums over one component: enough for its size and centroid.
+/// Sums over one component for its size and centroid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Component {
     /// Pixels.

@@ -1,10 +1,10 @@
 /*!
 Exact Euclidean distance of each foreground pixel to the nearest background pixel.
 
-Two passes of the lower envelope of parabolas, columns then rows: P. Felzenszwalb
-and D. Huttenlocher, "Distance Transforms of Sampled Functions", Theory of
-Computing 8 (2012). Squared distances stay integers, so ties are real ties. The
-pixels just outside the image count as background.
+Two passes of the lower envelope of parabolas, columns then rows: P. Felzenszwalb and D.
+Huttenlocher, "Distance Transforms of Sampled Functions", Theory of Computing 8 (2012). Squared
+distances stay integers, so equal distances are exactly equal. Pixels outside the image count as
+background.
 */
 
 use crate::mask::Mask;
@@ -14,7 +14,7 @@ pub(super) fn squared_distances(mask: &Mask) -> Vec<u64> {
     let (width, height) = (mask.width(), mask.height());
     let mut columns = vec![0_u64; width * height];
     for x in 0..width {
-        // Down and up again: the distance to the nearest background pixel of the column.
+        // Down and up: the distance to the nearest background pixel of the column.
         let mut run = 0;
         for y in 0..height {
             run = if mask.get(x, y) { run + 1 } else { 0 };
@@ -36,14 +36,14 @@ pub(super) fn squared_distances(mask: &Mask) -> Vec<u64> {
     result
 }
 
-/// Scratch of the row pass.
+/// Scratch memory of the row pass.
 #[derive(Default)]
 struct Envelope {
     /// Heights of the parabolas, with the border's zero at both ends.
     heights: Vec<i64>,
     /// Positions of the parabolas on the envelope.
     vertices: Vec<i64>,
-    /// First position at which each of them is the lowest.
+    /// First position at which each parabola is the lowest.
     starts: Vec<i64>,
 }
 

@@ -15,10 +15,10 @@ pub enum PromptError {
         /// The object's name.
         object: String,
     },
-    /// The first annotated frame lies past the end of the clip.
+    /// The first annotated frame is past the end of the clip.
     #[error(
-        "[obj {object}] Prompt index {index} is out of range for {frames} frames; the masks and the \
-         frames do not belong together, or frames are missing"
+        "[obj {object}] Prompt index {index} is out of range for {frames} frames; the masks and \
+         the frames do not belong together, or frames are missing"
     )]
     OutOfRange {
         /// The object's name.
@@ -28,14 +28,14 @@ pub enum PromptError {
         /// Frames in the clip.
         frames: usize,
     },
-    /// The mask of the prompt frame is not there.
+    /// The mask of the prompt frame is missing.
     #[error("[obj {object}] missing mask for prompt frame {index}, skipping object: {source}")]
     Missing {
         /// The object's name.
         object: String,
         /// The prompt frame.
         index: usize,
-        /// Which file is missing.
+        /// The missing file.
         source: MaskError,
     },
     /// The mask of the prompt frame cannot be read.
@@ -45,10 +45,10 @@ pub enum PromptError {
         object: String,
         /// The prompt frame.
         index: usize,
-        /// What is wrong with the file.
+        /// The file's fault.
         source: MaskError,
     },
-    /// The mask of the prompt frame has another size than the frames.
+    /// The size of the prompt frame's mask differs from the frames'.
     #[error(
         "[obj {object}] mask of another size for prompt frame {index}, skipping object: {source}"
     )]
@@ -62,8 +62,8 @@ pub enum PromptError {
     },
     /// The mask of the prompt frame has no foreground.
     #[error(
-        "[obj {object}] empty mask at {index}, skipping object: {} has no foreground pixel; the first \
-         annotated frame must show the object",
+        "[obj {object}] empty mask at {index}, skipping object: {} has no foreground pixel; the \
+         first annotated frame must show the object",
         path.display()
     )]
     Empty {

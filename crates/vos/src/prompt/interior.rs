@@ -1,16 +1,16 @@
 /*!
-The click that is surest to lie on the object: the pixel farthest from its edge.
+The click with the largest distance from the object's edge.
 
-Where several pixels are equally far, the one of the largest 4-connected
-component wins, then the one nearest to that component's centroid, then the
-first in raster order; so a long bar is clicked in its middle.
+Of several pixels with the same distance, the one of the largest 4-connected component wins, then
+the one nearest to that component's centroid, then the first in raster order; so a long bar is
+clicked in its middle.
 */
 
 use super::components::labelled;
 use super::distance::squared_distances;
 use crate::mask::Mask;
 
-/// Column and row of that pixel; `None` when the mask is empty.
+/// Column and row of that pixel; `None` if the mask is empty.
 pub(super) fn interior_point(mask: &Mask) -> Option<(usize, usize)> {
     let width = mask.width();
     let distances = squared_distances(mask);

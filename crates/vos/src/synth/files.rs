@@ -1,5 +1,5 @@
 /*!
-The files of a synthetic split, and the care not to overwrite anything else.
+Writes the files of a synthetic split without overwriting other files.
 */
 
 use std::fs::{self, File};
@@ -12,7 +12,7 @@ use serde_json::json;
 use super::scene::View;
 use super::{SPLIT_NAME, SynthOptions};
 
-/// Says that a directory was written by this program and with which options.
+/// Marks a directory as written by this program, with the options.
 const MARKER: &str = "synth.json";
 const FRAMES: &str = "JPEGImages_24fps";
 const MASKS: &str = "Annotations_6fps";
@@ -24,7 +24,7 @@ pub(super) struct Split {
 }
 
 impl Split {
-    /// Makes the directory, or empties one that an earlier call wrote.
+    /// Creates the directory, or empties one from an earlier call.
     pub fn prepare(options: &SynthOptions) -> Result<Self> {
         let root = options.out.clone();
         fs::create_dir_all(&root)
@@ -34,8 +34,8 @@ impl Split {
         let used = fs::read_dir(&root).with_context(listing)?.next().is_some();
         if used && !marker.is_file() {
             bail!(
-                "{} is not empty and was not written by `segtrt synth` (it holds no {MARKER}); choose \
-                 another --out or empty it yourself",
+                "{} is not empty and was not written by `segtrt synth` (it has no {MARKER}); \
+                 choose another --out or empty it yourself",
                 root.display()
             );
         }
@@ -103,7 +103,7 @@ impl Split {
         Ok(())
     }
 
-    /// Enters the video into the manifest, now that it is complete.
+    /// Adds the finished video to the manifest.
     pub fn finish_video(&self, video: &str) -> Result<()> {
         let path = self.root.join(manifest());
         let append = || writeln!(File::options().append(true).open(&path)?, "{video}");

@@ -1,9 +1,8 @@
 /*!
-A split that can be made anywhere: moving, turning, deforming shapes that hide one another.
+Generates a synthetic split: moving, rotating, deforming shapes that occlude one another.
 
-Demos and tests need a data set whose ground truth is exact and which costs
-nothing to ship. The scene uses only exactly rounded arithmetic, so a seed gives
-the same files on every machine.
+Demos and tests need a data set with exact ground truth and without downloads. The scene uses only
+exactly rounded arithmetic, so a seed gives the same files on every machine.
 */
 
 mod files;
@@ -19,18 +18,19 @@ use rayon::prelude::*;
 
 use scene::Scene;
 
-/// Name of the split that is written; its manifest is `sav_val.txt`.
+/// Name of the written split; its manifest is `sav_val.txt`.
 pub const SPLIT_NAME: &str = "sav_val";
 /// Masks are written for every fourth frame: 24 frames and 6 masks a second, as in SA-V.
 pub const MASK_STRIDE: usize = 4;
 const LARGEST_SIDE: usize = 8192;
-/// Room that each object needs on the first frame, in pixels a side.
+/// Space of each object on the first frame, in pixels a side.
 const SMALLEST_CELL: usize = 8;
 
-/// What split to write.
+/// Options of a split.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SynthOptions {
-    /// The split's directory; made when missing, and it must be empty or a split written by this.
+    /// The split's directory. It is created if missing, and must be empty or an earlier synthetic
+    /// split.
     pub out: PathBuf,
     /// Number of videos, at least 1.
     pub videos: usize,
@@ -42,11 +42,11 @@ pub struct SynthOptions {
     pub width: usize,
     /// Height of the frames, at least 16 pixels; may be odd.
     pub height: usize,
-    /// Same seed and sizes, same bytes.
+    /// The same seed and sizes give the same bytes.
     pub seed: u64,
 }
 
-/// What was written.
+/// Number of written files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SynthSummary {
     /// JPEG frames.
@@ -58,7 +58,7 @@ pub struct SynthSummary {
 /// Writes a SA-V split: `sav_val.txt`, `JPEGImages_24fps/`, `Annotations_6fps/`.
 ///
 /// # Errors
-/// An option out of range, a directory that holds something else, or a file that cannot be written.
+/// An option is out of range, the directory has other files, or a file cannot be written.
 pub fn write_split(options: &SynthOptions) -> Result<SynthSummary> {
     check(options)?;
     let split = files::Split::prepare(options)?;
@@ -82,15 +82,19 @@ pub fn write_split(options: &SynthOptions) -> Result<SynthSummary> {
     Ok(summary)
 }
 
-/// Whether such a split can be made.
+/// Checks the options.
 ///
 /// # Errors
-/// The option that is out of range, by its flag.
+/// An option is out of range; the message has its flag.
 pub fn check(options: &SynthOptions) -> Result<()> {
     let &SynthOptions { videos, objects, frames, width, height, .. } = options;
     for (name, value) in [("videos", videos), ("objects", objects), ("frames", frames)] {
-        ensure!(value >= 1, "--{name} is 0; a split needs at least 1");
-        ensure!(value <= 100_000, "--{name} is {value}; file names have room for 100000");
+        ensure!(value >= 1, "--{name} is 0; expected at least 1");
+        ensure!(
+            value <= 100_000,
+            "--{name} is {value}; expected at most 100000, the limit of file \
+                                   names"
+        );
     }
     for (name, value) in [("width", width), ("height", height)] {
         ensure!(

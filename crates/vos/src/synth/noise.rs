@@ -1,9 +1,8 @@
 /*!
-Value noise: random numbers on a lattice, smoothly blended; the stuff of backgrounds and textures.
+Value noise for backgrounds and textures: random numbers on a lattice, smoothly blended.
 
-The lattice repeats after 256 units. Tables instead of a hash for each corner,
-because every pixel asks for several dozen of them (K. Perlin, "An Image
-Synthesizer", SIGGRAPH 1985).
+The lattice repeats after 256 units. It uses tables instead of a hash for each corner, because every
+pixel needs several dozen of them (K. Perlin, "An Image Synthesizer", SIGGRAPH 1985).
 */
 
 use super::random::Random;
@@ -42,7 +41,7 @@ impl Noise {
 
     /// Three octaves of [`Self::at`]: coarse patches with finer grain on them.
     pub fn fractal(&self, x: f64, y: f64) -> f64 {
-        // Offsets, so that the octaves do not share their lattice points around the origin.
+        // Offsets keep the octaves from sharing lattice points around the origin.
         let (middle, fine) = (self.at(x * 2.3 + 37.1, y * 2.3), self.at(x * 5.1, y * 5.1 + 71.7));
         (4.0 * self.at(x, y) + 2.0 * middle + fine) / 7.0
     }

@@ -1,9 +1,8 @@
 /*!
-Random numbers and angles that are the same on every machine.
+Random numbers and angles that are identical on every machine.
 
-The system's `sin` may differ in the last bit from one C library to the next;
-here only additions, multiplications and divisions are used, which IEEE 754
-rounds exactly.
+The system's `sin` may differ in the last bit between C libraries; this file uses only additions,
+multiplications and divisions, which IEEE 754 rounds exactly.
 */
 
 use std::f64::consts::TAU;
@@ -14,7 +13,7 @@ use std::f64::consts::TAU;
 pub(super) struct Random(u64);
 
 impl Random {
-    /// A stream of its own for each pair of seed and index.
+    /// A separate stream for each pair of seed and index.
     pub fn new(seed: u64, index: u64) -> Self {
         Self(mix(seed ^ mix(index.wrapping_add(1))))
     }

@@ -1,8 +1,9 @@
 /*!
-One synthetic video: a drifting background, objects with paths that cross, and what is seen of each.
+One synthetic video: a drifting background and objects on crossing paths, with the visible part of
+each.
 
-On the first frame the objects stand apart on a grid, so that every prompt mask
-has pixels; then they travel towards the middle and back and hide one another.
+On the first frame the objects are apart on a grid, so that every prompt mask has pixels; then they
+move towards the middle and back and occlude one another.
 */
 
 use super::noise::Noise;
@@ -38,7 +39,7 @@ struct Object {
     breath: Wave,
     start: (f64, f64),
     target: (f64, f64),
-    /// Frames for the way to the target and back.
+    /// Frames from the start to the target and back.
     period: f64,
     angle: f64,
     /// Turns a frame.
@@ -48,7 +49,7 @@ struct Object {
     striped: bool,
 }
 
-/// A frame and, for each pixel, the object that is seen there: 0 for none, else its number + 1.
+/// A frame and, for each pixel, the visible object: 0 for none, else its number + 1.
 pub(super) struct View {
     pub image: RgbImage,
     pub owners: Vec<u32>,
@@ -91,7 +92,7 @@ impl Scene {
     /// The frame with that number.
     pub fn render(&self, frame: usize) -> View {
         let t = frame as f64;
-        // Both are zero on the first frame, where the objects must lie in their cells.
+        // Both are zero on the first frame, where the objects must be in their cells.
         let shake = (self.shake * sin(0.11 * t), self.shake * sin(0.073 * t));
         let mut data = Vec::with_capacity(3 * self.width * self.height);
         let scale = self.zoom.at(t) / self.patch;
@@ -123,7 +124,7 @@ impl Object {
         start: (f64, f64),
         target: (f64, f64),
     ) -> Self {
-        // The breath must not take the object out of its cell on the first frame.
+        // The breathing must not move the object out of its cell on the first frame.
         let radius = largest * random.between(0.8, 0.92);
         Self {
             shape: Shape::new(random, kind),
@@ -168,7 +169,7 @@ impl Object {
         }
     }
 
-    /// Colour of a point of the object; it turns and deforms with it.
+    /// Colour of a point of the object; it rotates and deforms with the object.
     fn texture(&self, u: f64, v: f64) -> Colour {
         let grain = self.noise.fractal(u * 3.0 + 9.0, v * 3.0 + 9.0);
         if self.striped {

@@ -1,5 +1,5 @@
 /*!
-Outlines that change with time, in a frame of reference where everything lies within radius 1.
+Outlines that change with time, inside radius 1.
 */
 
 use super::random::{Random, sin, sin_cos};
@@ -27,7 +27,7 @@ impl Wave {
 /// A kind of outline with its rules of deformation.
 #[derive(Clone, Debug)]
 pub(super) enum Shape {
-    /// Half axes 1 and a breathing one.
+    /// One half axis is 1, the other one breathes.
     Ellipse(Wave),
     /// Distance of each corner from the centre.
     Polygon(Vec<Wave>),
@@ -44,7 +44,7 @@ pub(super) enum Outline {
 }
 
 impl Shape {
-    /// The kinds take turns, so that a few objects already show them all.
+    /// The kinds alternate, so that a few objects show all of them.
     pub fn new(random: &mut Random, kind: usize) -> Self {
         match kind % 3 {
             0 => {
@@ -96,7 +96,7 @@ impl Outline {
         match self {
             Self::Ellipse { minor } => u * u + (v / minor) * (v / minor) <= 1.0,
             Self::Polygon(corners) => {
-                // Odd number of edges to the right of the point.
+                // The number of edges to the right of the point is odd.
                 let mut inside = false;
                 let mut last = corners[corners.len() - 1];
                 for &corner in corners {

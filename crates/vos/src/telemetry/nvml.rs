@@ -1,8 +1,8 @@
 /*!
 NVML's sensors of one GPU.
 
-Every call may fail for itself: a GPU that does not know its energy still has clocks. What fails is
-simply not there.
+Every call may fail independently: a GPU without an energy counter still has clocks. A failed
+reading is `None`.
 */
 
 use std::path::Path;
@@ -15,13 +15,13 @@ use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 use nvml_wrapper::{Device, Nvml};
 use serde_json::{Map, Value};
 
-use super::source::{Reading, Source};
+use super::source::{Reading, SensorSource};
 use super::{Target, TelemetryError};
 use crate::record::{Limit, Limits};
 
 const MIB: f64 = (1 << 20) as f64;
 
-/// What NVML calls a limit, and what we call it. An idle GPU is not held back.
+/// NVML's throttle reasons and the matching limits. An idle GPU is not throttled.
 const REASONS: [(ThrottleReasons, Limit); 8] = [
     (ThrottleReasons::SW_POWER_CAP, Limit::PowerCap),
     (ThrottleReasons::SW_THERMAL_SLOWDOWN, Limit::Thermal),
@@ -36,7 +36,7 @@ const REASONS: [(ThrottleReasons, Limit); 8] = [
 /// One GPU by NVML.
 pub(super) struct NvmlSource {
     nvml: Nvml,
-    /// NVML's own number of the GPU.
+    /// NVML's index of the GPU.
     index: u32,
 }
 
@@ -69,35 +69,38 @@ impl NvmlSource {
     }
 }
 
-impl Source for NvmlSource {
+impl SensorSource for NvmlSource {
     fn facts(&self) -> Map<String, Value> {
         let mut facts = Map::new();
         let mut fact = |name: &str, value: Option<Value>| {
             facts.extend(value.map(|value| (name.to_owned(), value)));
         };
         fact("source", Some("NVML".into()));
-        fact("driver", said(self.nvml.sys_driver_version()));
-        fact("nvml", said(self.nvml.sys_nvml_version()));
+        fact("driver", reported(self.nvml.sys_driver_version()));
+        fact("nvml", reported(self.nvml.sys_nvml_version()));
         let Some(device) = self.device() else { return facts };
         let watts = |milliwatts: u32| f64::from(milliwatts) / 1e3;
-        fact("name", said(device.name()));
-        fact("uuid", said(device.uuid()));
-        fact("pci_address", said(device.pci_info().map(|info| info.bus_id)));
-        fact("pcie_generation", said(device.current_pcie_link_gen()));
-        fact("pcie_width", said(device.current_pcie_link_width()));
-        fact("power_limit_w", said(device.enforced_power_limit().map(watts)));
-        fact("power_limit_default_w", said(device.power_management_limit_default().map(watts)));
+        fact("name", reported(device.name()));
+        fact("uuid", reported(device.uuid()));
+        fact("pci_address", reported(device.pci_info().map(|info| info.bus_id)));
+        fact("pcie_generation", reported(device.current_pcie_link_gen()));
+        fact("pcie_width", reported(device.current_pcie_link_width()));
+        fact("power_limit_w", reported(device.enforced_power_limit().map(watts)));
+        fact("power_limit_default_w", reported(device.power_management_limit_default().map(watts)));
         let size = device.memory_info().map(|memory| memory.total as f64 / MIB);
         fact("memory_total_mib", size.ok().filter(|size| *size > 0.0).map(Value::from));
-        fact("memory_bus_width_bits", said(device.memory_bus_width()));
-        fact("persistence_mode", said(device.is_in_persistent_mode()));
-        fact("ecc", said(device.is_ecc_enabled().map(|state| state.currently_enabled)));
-        fact("mig_mode", said(device.mig_mode().map(|mode| mode.current != 0)));
+        fact("memory_bus_width_bits", reported(device.memory_bus_width()));
+        fact("persistence_mode", reported(device.is_in_persistent_mode()));
+        fact("ecc", reported(device.is_ecc_enabled().map(|state| state.currently_enabled)));
+        fact("mig_mode", reported(device.mig_mode().map(|mode| mode.current != 0)));
         for (clock, name) in [(Clock::SM, "sm"), (Clock::Memory, "memory")] {
-            fact(&format!("{name}_clock_max_mhz"), said(device.max_clock_info(clock)));
+            fact(&format!("{name}_clock_max_mhz"), reported(device.max_clock_info(clock)));
         }
         for (clock, name) in [(Clock::Graphics, "graphics"), (Clock::Memory, "memory")] {
-            fact(&format!("{name}_clock_application_mhz"), said(device.applications_clock(clock)));
+            fact(
+                &format!("{name}_clock_application_mhz"),
+                reported(device.applications_clock(clock)),
+            );
         }
         facts
     }
@@ -129,7 +132,7 @@ impl Source for NvmlSource {
     }
 }
 
-fn said<T: Into<Value>>(answer: Result<T, NvmlError>) -> Option<Value> {
+fn reported<T: Into<Value>>(answer: Result<T, NvmlError>) -> Option<Value> {
     answer.ok().map(Into::into)
 }
 
@@ -138,27 +141,26 @@ fn limits(reasons: ThrottleReasons) -> Limits {
     Limits::of(ours.map(|(_, limit)| *limit))
 }
 
-/// Who computes on the GPU.
+/// The processes on the GPU.
 #[derive(Debug, PartialEq, Eq)]
 struct Company {
-    /// Processes beside this one; `None` where NVML shows none at all.
+    /// Number of other processes; `None` if NVML shows none at all.
     others: Option<usize>,
-    /// Memory of this one.
+    /// Memory of this process.
     own_bytes: Option<u64>,
 }
 
-/// Tells this process from the others.
+/// Distinguishes this process from the others.
 ///
-/// In a container NVML shows the process numbers of the host, and ours is not among them. One of
-/// those that it shows is us then, because the readings are taken while we compute; which one is
-/// known only where it is alone. Some containers are shown no process at all, which says nothing
-/// about others.
+/// In a container NVML shows the host's process numbers, and this process's number is not among
+/// them. One of them is this process, because readings are taken while it computes; which one is
+/// known only if it is alone. Some containers see no processes, which says nothing about others.
 fn company(processes: &[ProcessInfo], own_pid: u32) -> Company {
     let bytes = |process: &ProcessInfo| match process.used_gpu_memory {
         UsedGpuMemory::Used(bytes) => Some(bytes),
         UsedGpuMemory::Unavailable => None,
     };
-    // One that uses several instances of a split GPU is listed more than once.
+    // A process that uses several instances of a MIG GPU appears more than once.
     let mine = processes.iter().filter(|process| process.pid == own_pid);
     let mut pids: Vec<u32> = processes.iter().map(|process| process.pid).collect();
     pids.sort_unstable();
@@ -184,7 +186,7 @@ mod tests {
         let used = |pid, bytes| process(pid, UsedGpuMemory::Used(bytes));
         let both = [used(7, 100), used(8, 900)];
         assert_eq!(company(&both, 7), Company { others: Some(1), own_bytes: Some(100) });
-        // A container: one of the two is us, nobody knows which.
+        // A container: one of the two is this process, but which one is unknown.
         assert_eq!(company(&both, 4711), Company { others: Some(1), own_bytes: None });
         assert_eq!(company(&both[1..], 4711), Company { others: Some(0), own_bytes: Some(900) });
         assert_eq!(company(&[], 7), Company { others: None, own_bytes: None });

@@ -1,6 +1,6 @@
 /*!
-The thread that looks at the sensors, and its two ends: a mark before a pass, what was observed
-after it.
+The thread that reads the sensors, and its interface: a mark before a pass, the observations after
+it.
 */
 
 use std::sync::mpsc;
@@ -10,24 +10,24 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 
-use super::source::{self, Reading, Source};
+use super::source::{Reading, SensorSource};
 use super::window::Window;
 use super::{Options, Target, TelemetryError};
 use crate::record::Observed;
 
-/// A mark waits this long for its reading at most; a driver that hangs must not hang the bench.
+/// Longest wait of a mark for its reading, because a hanging driver must not hang the bench.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Processes and memory are asked for at marks and at every so many readings.
+/// Processes and memory are read at marks and at every tenth reading.
 const THOROUGH_EVERY: u64 = 10;
 
-/// The beginning of a pass.
+/// The start of a pass.
 #[must_use = "a pass that is not ended gives nothing"]
 pub struct Mark {
     id: u64,
     shared: Arc<Shared>,
 }
 
-/// A GPU that is watched as long as this lives.
+/// Watches a GPU while it lives.
 pub struct Telemetry {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -41,7 +41,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Readings asked for, and given, beside the regular ones.
+    /// Requested and finished readings besides the regular ones.
     asked: u64,
     given: u64,
     latest: Option<(Instant, Reading)>,
@@ -51,24 +51,24 @@ struct State {
 }
 
 impl Telemetry {
-    /// Begins to watch.
+    /// Starts watching.
     ///
     /// # Errors
-    /// There are no sensors that can be read; the sentence says why.
+    /// No sensors can be read; the message has the reason.
     pub fn start(target: &Target, options: &Options) -> Result<Self, TelemetryError> {
         let (target, options) = (target.clone(), options.clone());
         let period = options.period;
-        Self::with_source(period, move || source::open(&target, &options))
+        Self::with_source(period, move || super::open(&target, &options))
     }
 
-    /// Watches what `open` gives; it is called on the thread itself, because a driver may bind
-    /// itself to one.
+    /// Watches the source that `open` returns. It is called on the thread itself, because a driver
+    /// may bind itself to one.
     ///
     /// # Errors
-    /// What `open` says, or the thread does not start.
+    /// Errors of `open`, or the thread does not start.
     pub fn with_source(
         period: Duration,
-        open: impl FnOnce() -> Result<Box<dyn Source>, TelemetryError> + Send + 'static,
+        open: impl FnOnce() -> Result<Box<dyn SensorSource>, TelemetryError> + Send + 'static,
     ) -> Result<Self, TelemetryError> {
         let shared =
             Arc::new(Shared { state: Mutex::new(State::default()), changed: Condvar::new() });
@@ -76,7 +76,7 @@ impl Telemetry {
         let theirs = Arc::clone(&shared);
         let body = move || match open() {
             Ok(mut source) => {
-                // Nobody listens any more where the start was given up.
+                // Nobody listens any more if the start timed out.
                 let _ = send.send(Ok(source.facts()));
                 watch(&theirs, source.as_mut(), period);
             }
@@ -91,13 +91,13 @@ impl Telemetry {
         Ok(Self { shared, thread: Some(thread), facts })
     }
 
-    /// What does not change: driver, limits, modes; for the sidecar.
+    /// Constant facts for the sidecar: driver, limits, modes.
     pub fn facts(&self) -> &Map<String, Value> {
         &self.facts
     }
 
-    /// Takes a reading and begins a pass with it. Waits for the sensors, some milliseconds: not for
-    /// a timed region.
+    /// Takes a reading and begins a pass. It waits some milliseconds for the sensors, so it is not
+    /// for a timed region.
     pub fn mark(&self) -> Mark {
         let mut state = self.shared.fresh_reading();
         let (at, reading) = state.latest.unwrap_or_else(|| (Instant::now(), Reading::default()));
@@ -107,7 +107,7 @@ impl Telemetry {
         Mark { id, shared: Arc::clone(&self.shared) }
     }
 
-    /// Takes a last reading and ends the pass. Waits as [`Self::mark`] does.
+    /// Takes a last reading and ends the pass. It waits as [`Self::mark`] does.
     pub fn since(&self, mark: Mark) -> Observed {
         let state = self.shared.fresh_reading();
         let window = state.windows.iter().find(|(id, _)| *id == mark.id);
@@ -116,7 +116,7 @@ impl Telemetry {
 }
 
 impl Drop for Mark {
-    /// A pass that broke off leaves no window behind.
+    /// An aborted pass leaves no window.
     fn drop(&mut self) {
         self.shared.lock().windows.retain(|(id, _)| *id != self.id);
     }
@@ -132,9 +132,10 @@ impl Drop for Telemetry {
             std::thread::sleep(Duration::from_millis(1));
         }
         if !thread.is_finished() {
-            // Left to itself: it ends with its call into the driver, or with the process.
+            // The thread ends with its call into the driver, or with the process.
             log::warn!(
-                "the GPU's sensors have not answered for {PATIENCE:?}; they are waited for no longer"
+                "the GPU's sensors have not answered for {PATIENCE:?}; they are waited for no \
+                 longer"
             );
         } else if thread.join().is_err() {
             log::warn!("the telemetry thread died; readings may be missing");
@@ -144,11 +145,11 @@ impl Drop for Telemetry {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // The state is whole between any two statements that hold the lock.
+        // The state is consistent between any two statements that hold the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until a reading has been taken that was begun after this call.
+    /// Waits for a reading that began after this call.
     fn fresh_reading(&self) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         state.asked += 1;
@@ -166,8 +167,8 @@ impl Shared {
     }
 }
 
-/// Reads every `period`, and at once when asked, until told to stop.
-fn watch(shared: &Shared, source: &mut dyn Source, period: Duration) {
+/// Reads every `period`, and at once on request, until the end.
+fn watch(shared: &Shared, source: &mut dyn SensorSource, period: Duration) {
     let mut next = Instant::now() + period;
     let mut count = 0;
     loop {
@@ -181,7 +182,7 @@ fn watch(shared: &Shared, source: &mut dyn Source, period: Duration) {
         }
         let asked = state.asked;
         let is_asked = asked > state.given;
-        // Nobody may wait for the lock while the driver takes its time.
+        // Nobody may wait for the lock while the driver is slow.
         drop(state);
         let at = Instant::now();
         let reading = source.read(is_asked || count % THOROUGH_EVERY == 0);
@@ -195,7 +196,7 @@ fn watch(shared: &Shared, source: &mut dyn Source, period: Duration) {
         drop(state);
         shared.changed.notify_all();
         if !is_asked {
-            // A late reading is not made up for: two in a row would say the same.
+            // A late reading is not repeated: two in a row would be equal.
             next = Instant::now() + period;
         }
     }
@@ -207,10 +208,10 @@ mod tests {
 
     use super::*;
 
-    /// Counts its readings: each says its number as the power.
+    /// Counts its readings and returns the number as the power.
     struct Counter(Arc<AtomicU64>, Duration);
 
-    impl Source for Counter {
+    impl SensorSource for Counter {
         fn facts(&self) -> Map<String, Value> {
             Map::from_iter([("source".to_owned(), "a counter".into())])
         }
@@ -278,7 +279,7 @@ mod tests {
     #[test]
     fn sensors_that_never_answer_do_not_hold_up_the_end() {
         let (telemetry, count) = counting(Duration::ZERO, Duration::from_secs(60));
-        // It has begun to read by then.
+        // It is reading by then.
         std::thread::sleep(Duration::from_millis(50));
         let before = Instant::now();
         drop(telemetry);

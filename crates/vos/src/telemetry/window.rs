@@ -1,5 +1,5 @@
 /*!
-Readings folded into the record of one pass.
+Folds readings into the record of one pass.
 */
 
 use std::time::Instant;
@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::source::Reading;
 use crate::record::{Limits, Observed};
 
-/// Mean and extremes of a number that is not always there.
+/// Mean and extremes of a number with gaps.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spread {
     sum: f64,
@@ -32,9 +32,9 @@ impl Spread {
 
 /// The readings between a mark and its end, as sums.
 ///
-/// The reading at the mark counts for time, energy, memory and processes alone: the GPU may still
-/// be idle then, and an idle GPU's low clock is no drift. The one at the end counts in full: clocks
-/// do not fall within milliseconds.
+/// The reading at the mark counts only for time, energy, memory and processes: the GPU may still be
+/// idle then, and an idle GPU's low clock is not drift. The last reading counts fully, because
+/// clocks do not fall within milliseconds.
 #[derive(Clone, Debug)]
 pub struct Window {
     start: Instant,
@@ -112,7 +112,7 @@ impl Window {
         self.other_processes = self.other_processes.max(reading.other_processes);
     }
 
-    /// What the readings say together.
+    /// The observations of all readings.
     pub fn observed(&self) -> Observed {
         let seconds = self.last.saturating_duration_since(self.start).as_secs_f64();
         let energy_j = self.counted_j().or_else(|| self.integrated_j(seconds));
@@ -138,14 +138,14 @@ impl Window {
         }
     }
 
-    /// By the counter. One that did not move, or fell because the driver was loaded anew, has
+    /// From the counter. A counter that did not move, or fell because the driver was reloaded,
     /// counted nothing.
     fn counted_j(&self) -> Option<f64> {
         let used = self.last_counter_j? - self.first_counter_j?;
         (used > 0.0).then_some(used)
     }
 
-    /// By the power readings, where they cover the whole window.
+    /// From the power readings, if they cover the whole window.
     fn integrated_j(&self, seconds: f64) -> Option<f64> {
         (self.integrated_s > 0.0 && self.integrated_s >= 0.99 * seconds).then_some(self.integral_j)
     }
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(window.observed().energy_j, Some(900.0));
         assert_eq!(window.observed().power_mean_w, Some(450.0));
 
-        // A counter that fell has counted nothing: the integral stands in.
+        // A counter that fell counted nothing, so the integral is used.
         let mut window = Window::new(start, &counted(100.0, 7000.0));
         window.push(at(start, 2000), &counted(100.0, 20.0));
         assert_eq!(window.observed().energy_j, Some(200.0));

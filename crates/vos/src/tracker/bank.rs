@@ -1,5 +1,5 @@
 /*!
-Which past frames a frame attends to, and where in the bank they lie.
+The memory bank's schedule: the past frames of each frame's attention, and their slots.
 
 This is SAM 2's memory selection for forward tracking from one conditioning frame
 (`sam2/modeling/sam2_base.py`, `_prepare_memory_conditioned_features`): the conditioning frame
@@ -12,7 +12,7 @@ Nothing here depends on pixels, so a whole clip's schedule is known before it st
 
 use crate::bundle::Contract;
 
-/// What one tracked frame reads from the bank.
+/// The bank's slots that one tracked frame reads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Selection {
     /// Row of the temporal encoding for each memory slot `0..F`.
@@ -33,7 +33,7 @@ impl Selection {
     }
 }
 
-/// Where a frame's memory and pointer are written.
+/// The slots that a frame's memory and pointer are written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slots {
     /// Memory slot, below `max_memories`.
@@ -51,7 +51,7 @@ pub struct BankSchedule {
 }
 
 impl BankSchedule {
-    /// For a clip of `frames` frames, the conditioning frame counted.
+    /// For a clip of `frames` frames, including the conditioning frame.
     ///
     /// The original divides pointer ages by `min(frames, max_pointers) - 1`, so clips shorter than
     /// the pointer bank see other ages than the start of a long clip does; kept for equality.
@@ -64,17 +64,17 @@ impl BankSchedule {
         }
     }
 
-    /// What pointer ages are divided by.
+    /// The divisor of pointer ages.
     pub fn greatest_age(&self) -> f32 {
         self.greatest_age
     }
 
-    /// Where frame `t` (0 = the conditioning frame) writes.
+    /// The slots that frame `t` writes (0 = the conditioning frame).
     pub fn write_slots(&self, t: usize) -> Slots {
         Slots { memory: ring_slot(t, self.max_memories), pointer: ring_slot(t, self.max_pointers) }
     }
 
-    /// What frame `t` reads; `t` is at least 1.
+    /// The slots that frame `t` reads; `t` is at least 1.
     pub fn selection(&self, t: usize) -> Selection {
         debug_assert!(t >= 1, "the conditioning frame reads no memory");
         let conditioning_row = self.max_memories - 1;
@@ -95,7 +95,7 @@ impl BankSchedule {
     }
 }
 
-/// Slot 0 for the conditioning frame, a ring over the others after it.
+/// Slot 0 for the conditioning frame; the other slots are a ring.
 fn ring_slot(t: usize, slots: usize) -> usize {
     match t {
         0 => 0,
@@ -103,9 +103,9 @@ fn ring_slot(t: usize, slots: usize) -> usize {
     }
 }
 
-/// How many frames before `t` the frame in ring slot `slot` was written.
+/// Age of the frame in ring slot `slot` at frame `t`.
 fn age_in_slot(t: usize, slot: usize, slots: usize) -> usize {
-    // Only filled slots are asked for (slot < t), so the difference is not negative.
+    // Only filled slots are requested (slot < t), so the difference is not negative.
     (t - 1 - slot) % (slots - 1) + 1
 }
 

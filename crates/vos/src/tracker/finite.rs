@@ -1,11 +1,11 @@
 /*!
-What a step gave must be numbers: a NaN in the scores or in the mask's logits would be a wrong mask
-with a speed.
+Refuses NaN and infinite values in a step's scores or logits, because they would produce a wrong
+mask with a speed.
 */
 
 use thiserror::Error;
 
-/// A step whose scores or logits are not all finite numbers.
+/// A step with scores or logits that are not finite.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 #[error(
     "objectness {objectness}, predicted IoU {predicted_iou} and {logits} logits that are no finite \
@@ -14,14 +14,14 @@ use thiserror::Error;
 pub struct NonFinite {
     /// Objectness logit.
     pub objectness: f32,
-    /// The decoder's own estimate of its mask's IoU.
+    /// The decoder's predicted IoU of its mask.
     pub predicted_iou: f32,
     /// Low-resolution logits of the mask that are NaN or infinite.
     pub logits: usize,
 }
 
-/// Refuses what a step gave where any of it is no finite number; `logits`: how many of the mask's
-/// are none.
+/// Refuses a step whose scores are not finite or with `logits` > 0, the number of its mask's logits
+/// that are not finite.
 ///
 /// # Errors
 /// [`NonFinite`].

@@ -1,7 +1,7 @@
 /*!
-The tracker: drives a [`Network`] over a clip, frame after frame, and times each stage.
+The tracker: runs a [`Network`] over a clip, frame by frame, and times each stage.
 
-It knows the order of the steps and the memory bank's schedule and nothing of devices.
+It implements the order of the steps and the schedule of the memory bank, independent of devices.
 */
 
 mod bank;
@@ -23,20 +23,20 @@ use crate::ranges::within;
 use crate::record::StageTimes;
 use crate::stage::Stage;
 
-/// One frame's result and what it took.
+/// One frame's result and times.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// Mask and scores.
     pub output: FrameOutput,
     /// Each stage, ms.
     pub stages: StageTimes,
-    /// The whole frame, from pixels on the host to a written memory, ms.
+    /// The whole frame, from pixels on the host to the written memory, ms.
     pub latency_ms: f64,
-    /// The network's own low-resolution logits, where they are handed out.
+    /// The network's low-resolution logits, if requested.
     pub logits: Option<Vec<f16>>,
 }
 
-/// One object's way through one clip.
+/// Tracks one object through one clip.
 pub struct Tracker<'a, N> {
     network: &'a mut N,
     bank: BankSchedule,
@@ -53,15 +53,15 @@ impl<'a, N: Network> Tracker<'a, N> {
         Ok(Self { network, bank, next: 0, frames, exchange: Exchange::default() })
     }
 
-    /// The same, handing out logits or taking a teacher's. Both lie inside the frame's time, which
-    /// is then no measurement.
+    /// Also outputs logits or takes a teacher's. Both are inside the frame's time, which is then
+    /// not a valid measurement.
     #[must_use]
     pub fn exchanging(mut self, exchange: Exchange<'a>) -> Self {
         self.exchange = exchange;
         self
     }
 
-    /// The network, as the last frame left it.
+    /// The network after the last frame.
     pub fn network(&self) -> &N {
         self.network
     }
@@ -95,7 +95,7 @@ impl<'a, N: Network> Tracker<'a, N> {
                 within(Stage::Preprocess, || self.network.load(image))?;
                 times[Stage::Preprocess] = Some(clock.lap());
             }
-            // Resized before: what is left is to bring it to the network.
+            // The frame is already resized; only the copy to the network remains.
             FrameInput::Prepared(prepared) => {
                 within(Stage::Upload, || self.network.load_prepared(&prepared))?;
                 times[Stage::Upload] = Some(clock.lap());
@@ -113,7 +113,7 @@ impl<'a, N: Network> Tracker<'a, N> {
                 times[Stage::Track] = Some(clock.lap());
             }
         }
-        // The mask leaves before the memory is written: whoever waits for it waits less.
+        // The mask is output before the memory is written, so that it is available earlier.
         let output = within(Stage::Postprocess, || self.network.output())?;
         times[Stage::Postprocess] = Some(clock.lap());
         require_finite(output.objectness, output.predicted_iou, output.non_finite_logits)?;
@@ -167,7 +167,7 @@ mod tests {
     use crate::mask::Mask;
     use crate::prompt::Prompt;
 
-    /// A network that only writes down what it is asked to do.
+    /// A network that records its calls.
     struct Recorder {
         manifest: Manifest,
         calls: Vec<String>,

@@ -1,10 +1,10 @@
 /*!
-What the tracker needs of a backend: the steps of one frame, in order.
+The tracker's interface to a backend: the steps of one frame, in order.
 
-Tensors never cross this line. A backend keeps features, memory bank and pointers and is told only
-which slots to read and write. `backend::OrtNetwork` implements it, and so do the tests' networks.
-Engines on a GPU are not driven step by step: `pipeline` enqueues whole frames, with the slots of
-the same `tracker::bank`.
+Tensors do not cross this interface. A backend keeps features, memory bank and pointers, and gets
+only the slots to read and write. `backend::OrtNetwork` and the tests' networks implement it.
+Engines on a GPU do not: `pipeline` enqueues whole frames, with the slots of the same
+`tracker::bank`.
 */
 
 use anyhow::{Result, bail};
@@ -19,37 +19,37 @@ use crate::predecode::PreparedFrame;
 use crate::preprocess;
 use crate::prompt::Prompt;
 
-/// A prompt in the network's own pixels.
+/// A prompt in network pixels.
 #[derive(Clone, Debug)]
 pub enum NetworkPrompt {
     /// Clicks and box corners.
     Points {
-        /// Where, and of which kind.
+        /// Coordinates and kind of each point.
         points: NetworkPoints,
         /// Whether the decoder chooses among its three multimask outputs.
         multimask: bool,
     },
-    /// A mask of `imgsz` × `imgsz` pixels, 0 or 1, row after row.
+    /// A mask of `imgsz` × `imgsz` pixels, 0 or 1, row-major.
     Mask(Vec<f32>),
 }
 
 impl NetworkPrompt {
-    /// Turns a prompt in video pixels into the network's own.
+    /// Converts a prompt in video pixels.
     pub fn new(prompt: &Prompt, geometry: &Geometry) -> Self {
         match geometry.points(prompt) {
-            // SAM 2 takes the multimask outputs for at most one point; a box counts as two.
+            // SAM 2 uses the multimask outputs for at most one point; a box counts as two.
             Ok(points) => Self::Points { multimask: points.coords.len() <= 1, points },
             Err(mask) => Self::Mask(preprocess::mask::prompt_mask(geometry, mask)),
         }
     }
 }
 
-/// A frame as the tracker gets it.
+/// A frame as the tracker's input.
 #[derive(Clone, Copy, Debug)]
 pub enum FrameInput<'a> {
     /// Decoded pixels of the video's size.
     Pixels(&'a RgbImage),
-    /// The network's input, decoded and resized ahead of time.
+    /// The network's input, decoded and resized before the run.
     Prepared(PreparedFrame<'a>),
 }
 
@@ -59,37 +59,37 @@ impl<'a> From<&'a RgbImage> for FrameInput<'a> {
     }
 }
 
-/// What one frame yields.
+/// The result of one frame.
 #[derive(Clone, Debug)]
 pub struct FrameOutput {
     /// The object's mask at video resolution.
     pub mask: Mask,
     /// Objectness logit; the object counts as visible above 0.
     pub objectness: f32,
-    /// The decoder's own estimate of its mask's IoU.
+    /// The decoder's predicted IoU of its mask.
     pub predicted_iou: f32,
     /// Low-resolution logits of the mask that are NaN or infinite.
     pub non_finite_logits: usize,
 }
 
 /// The steps of one frame. Call order: `load`, `encode`, then `prompt` or `track`, then `output`,
-/// `logits` and `teach` where logits are exchanged, and `memorise`.
+/// `logits` and `teach` if logits are exchanged, and `memorise`.
 pub trait Network {
-    /// What the graphs are.
+    /// The manifest of the graphs.
     fn manifest(&self) -> &Manifest;
 
-    /// Prepares for a clip with this geometry and forgets every memory.
+    /// Prepares for a clip with this geometry and clears all memories.
     fn begin_clip(&mut self, geometry: &Geometry) -> Result<()>;
 
-    /// Takes a frame and turns it into the network's input.
+    /// Converts a frame to the network's input.
     fn load(&mut self, frame: &RgbImage) -> Result<()>;
 
-    /// Takes a frame that was decoded and resized ahead of time.
+    /// Takes a predecoded frame.
     ///
     /// # Errors
-    /// This backend takes pixels only, or the frame has another size than its input.
+    /// This backend takes only pixels, or the frame's size differs from its input.
     fn load_prepared(&mut self, _frame: &PreparedFrame<'_>) -> Result<()> {
-        bail!("this backend takes decoded pixels, not predecoded frames; leave --predecoded out")
+        bail!("this backend takes decoded pixels, not predecoded frames; omit --predecoded")
     }
 
     /// Image encoder: input to features.
@@ -101,27 +101,27 @@ pub trait Network {
     /// Memory attention and mask decoder, reading the bank's filled slots.
     fn track(&mut self, selection: &Selection) -> Result<()>;
 
-    /// Mask at video resolution and the scores of the step just run.
+    /// Mask at video resolution and scores of the latest step.
     fn output(&mut self) -> Result<FrameOutput>;
 
-    /// Low-resolution logits of the step just run, `low_size` × `low_size`, row after row.
+    /// Low-resolution logits of the latest step, `low_size` × `low_size`, row-major.
     ///
     /// # Errors
-    /// This backend does not give them, or no step has run.
+    /// This backend has no logits, or no step has run.
     fn logits(&self) -> Result<&[f32]> {
-        bail!("this backend does not give its logits; leave --save-logits out")
+        bail!("this backend does not output logits; omit --save-logits")
     }
 
-    /// Lets `memorise` write this frame's memory from these logits instead of the step's own. Mask,
+    /// Makes `memorise` write this frame's memory from these logits instead of the step's. Mask,
     /// scores and pointer stay the step's.
     ///
     /// # Errors
-    /// This backend takes none, or they are of another size.
+    /// This backend takes none, or their size differs.
     fn teach(&mut self, _logits: &[f16]) -> Result<()> {
-        bail!("this backend takes no teacher's logits; leave --teacher out")
+        bail!("this backend takes no teacher's logits; omit --teacher")
     }
 
-    /// Memory encoder: writes this frame's memory and pointer into `slots`. `binarise` on the
+    /// Memory encoder: writes this frame's memory and pointer into `slots`; `binarise` on the
     /// conditioning frame.
     fn memorise(&mut self, slots: Slots, binarise: bool) -> Result<()>;
 }

@@ -1,4 +1,5 @@
-//! Decoders that stand between a last segment and the answer, and each way in which one may not; files of weights that are theirs, and others.
+//! Decoders that stand between a last segment and the answer, and each way in which one may not;
+//! files of weights that are theirs, and others.
 
 use std::path::Path;
 
@@ -68,7 +69,8 @@ fn what_no_kernel_computes_is_refused() {
     refused(&|_, m| image(m).outputs.clear(), "track_image graph gives nothing, expected y alone");
     refused(
         &|_, m| image(m).inputs[1].shape[2] = Axis::Fixed(32),
-        "track_image graph takes o f32[B,16,32], which the track_seg4 graph that it stands for does not",
+        "track_image graph takes o f32[B,16,32], which the track_seg4 graph that it stands for \
+         does not",
     );
     refused(
         &|_, m| image(m).outputs[0].shape[1] = Axis::Fixed(17),
@@ -101,12 +103,12 @@ fn a_manifest_has_a_decoder_where_its_segments_need_one() {
     let said = open(&toml::to_string(&unanswered).unwrap()).unwrap_err();
     assert!(said.contains("track_seg4 graph ends in front of the mask decoder (its"), "{said}");
     let said = open(&text.replace("\ngrid = 4\nprobable", "\ngrid = 5\nprobable")).unwrap_err();
-    assert!(said.contains("table [decoder] cannot be run; export the model again"), "{said}");
+    assert!(said.contains("table [decoder] is unusable; export the model again"), "{said}");
     // A bundle whose last segment answers has none.
     let fused = Bundle::open(Path::new("../../tests/data/fused")).unwrap();
     assert!(fused.weights_of::<MaskDecoderPart>().unwrap().is_none());
     let said = format!("{:#}", opened.weights_of::<MaskDecoderPart>().err().unwrap());
-    assert!(said.contains("not that of its manifest; export the model again"), "{said}");
+    assert!(said.contains("differs from its manifest; export the model again"), "{said}");
     assert!(said.contains("cannot read") && said.contains(MaskDecoderPart::FILE), "{said}");
 }
 
@@ -174,13 +176,13 @@ fn another_file_is_refused_with_tensor_found_and_expected() {
             more.name = "decoder.more".to_owned();
             all.push(more);
         },
-        "tensors, the mask decoder has",
+        "tensors, expected",
     );
     let whole = file(&tensors);
-    let size = format!("has {} bytes, its manifest says {}", whole.len(), whole.len() + 1);
+    let size = format!("has {} bytes, expected {} of its manifest", whole.len(), whole.len() + 1);
     assert!(open(&whole, 1).unwrap_err().contains(&size));
-    assert!(open(&whole[..whole.len() - 2], 0).unwrap_err().contains("no safetensors file"));
+    assert!(open(&whole[..whole.len() - 2], 0).unwrap_err().contains("not a safetensors file"));
     std::fs::write(&path, &whole).unwrap();
     let said = format!("{:#}", MaskDecoderWeights::open(&path, &small()).err().unwrap());
-    assert!(said.contains("is damaged, or not the weights of its manifest: sha256"), "{said}");
+    assert!(said.contains("is damaged or another file: found sha256"), "{said}");
 }

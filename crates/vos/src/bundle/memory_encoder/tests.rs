@@ -1,4 +1,5 @@
-//! Memory encoders that do what the memory graph does, and each way in which one may not; files of weights that are theirs, and others.
+//! Memory encoders that do what the memory graph does, and each way in which one may not; files of
+//! weights that are theirs, and others.
 
 use std::path::Path;
 
@@ -89,7 +90,8 @@ fn what_no_kernel_computes_is_refused() {
     }
     refused(
         &|_, m| memory(m).inputs[1].shape[3] = Axis::Fixed(17),
-        "memory graph's low is low f32[B,1,16,17], the memory encoder's kernels take [1, 1, 16, 16]",
+        "memory graph's low is low f32[B,1,16,17], the memory encoder's kernels take [1, 1, 16, \
+         16]",
     );
     refused(
         &|_, m| {
@@ -121,13 +123,13 @@ fn a_manifest_may_have_a_memory_encoder() {
     let opened = open(&text).unwrap();
     assert_eq!(opened.manifest.memory_encoder, Some(small()));
     let said = open(&text.replace("\ngrid = 4\nscale", "\ngrid = 5\nscale")).unwrap_err();
-    let expected = "table [memory_encoder] cannot be run; export the model again";
+    let expected = "table [memory_encoder] is unusable; export the model again";
     assert!(said.contains(expected), "{said}");
     // A bundle whose memory an engine makes has none.
     let fused = Bundle::open(Path::new("../../tests/data/fused")).unwrap();
     assert!(fused.weights_of::<MemoryEncoderPart>().unwrap().is_none());
     let said = format!("{:#}", opened.weights_of::<MemoryEncoderPart>().unwrap_err());
-    assert!(said.contains("not that of its manifest; export the model again"), "{said}");
+    assert!(said.contains("differs from its manifest; export the model again"), "{said}");
     assert!(said.contains("cannot read") && said.contains(MemoryEncoderPart::FILE), "{said}");
 }
 
@@ -208,13 +210,13 @@ fn another_file_is_refused_with_tensor_found_and_expected() {
         MemoryEncoderPart::tensors(&MemoryEncoderShape { latents: true, ..small().shape });
     refused(
         &|all| all.clone_from(&latents),
-        &format!("it has {} tensors, the memory encoder has {}", latents.len(), tensors.len()),
+        &format!("it has {} tensors, expected {}", latents.len(), tensors.len()),
     );
     let whole = file(&tensors);
-    let size = format!("has {} bytes, its manifest says {}", whole.len(), whole.len() + 1);
+    let size = format!("has {} bytes, expected {} of its manifest", whole.len(), whole.len() + 1);
     assert!(open(&whole, 1).unwrap_err().contains(&size));
-    assert!(open(&whole[..whole.len() - 2], 0).unwrap_err().contains("no safetensors file"));
+    assert!(open(&whole[..whole.len() - 2], 0).unwrap_err().contains("not a safetensors file"));
     std::fs::write(&path, &whole).unwrap();
     let said = format!("{:#}", MemoryEncoderWeights::open(&path, &small()).unwrap_err());
-    assert!(said.contains("is damaged, or not the weights of its manifest: sha256"), "{said}");
+    assert!(said.contains("is damaged or another file: found sha256"), "{said}");
 }

@@ -1,4 +1,5 @@
-//! Trunks that can be run, and each way in which one may not; files of weights that are theirs, and others.
+//! Trunks that can be run, and each way in which one may not; files of weights that are theirs, and
+//! others.
 
 use std::path::Path;
 
@@ -52,7 +53,8 @@ fn what_no_kernel_computes_is_refused_with_its_block() {
     refused(|t| t.ends = [0, 2, 3, 4], "block 2 of the trunk is pooled and does not begin a stage");
     refused(
         |t| t.blocks[3].grid = 8,
-        "block 3 of the trunk takes a map of side 8 with 32 columns, the one before it gives side 4",
+        "block 3 of the trunk takes a map of side 8 with 32 columns, the one before it gives side \
+         4",
     );
 }
 
@@ -155,9 +157,9 @@ fn another_file_is_refused_with_tensor_found_and_expected() {
     let said = |trunk: &Trunk| format!("{:#}", TrunkWeights::open(&path, trunk).err().unwrap());
     let whole = std::fs::read(&path).unwrap();
     std::fs::write(&path, &whole[..whole.len() - 2]).unwrap();
-    assert!(said(&trunk).contains("is damaged, or not the weights of its manifest: sha256"));
+    assert!(said(&trunk).contains("is damaged or another file: found sha256"));
     trunk.sha256 = crate::files::sha256_of_file(&path).unwrap().sha256;
-    assert!(said(&trunk).contains("no safetensors file"), "{}", said(&trunk));
+    assert!(said(&trunk).contains("not a safetensors file"), "{}", said(&trunk));
     std::fs::remove_file(&path).unwrap();
     assert!(said(&trunk).contains("cannot read"), "{}", said(&trunk));
 }

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use super::{entries, number, text};
 
-/// What the GPU's node is called: by its chip (`57000000.gp10b`, `17000000.gv11b`,
-/// `17000000.ga10b`) up to JetPack 5, plainly (`17000000.gpu`) from 6 on.
+/// Names of the GPU's node: the chip (`57000000.gp10b`, `17000000.gv11b`, `17000000.ga10b`) up to
+/// JetPack 5, `17000000.gpu` from 6 on.
 const NAMES: [&str; 5] = ["gpu", "ga10b", "gv11b", "gp10b", "gm20b"];
-/// Where the load was before it stood beside the clock.
+/// Older places of the load file.
 const OLD_LOADS: [&str; 2] = ["sys/devices/gpu.0/load", "sys/devices/platform/gpu.0/load"];
-/// Clock of the memory, Hz; for root alone.
+/// Clock of the memory, Hz; readable only by root.
 const MEMORY_CLOCK: &str = "sys/kernel/debug/bpmp/debug/clk/emc/rate";
 
 /// The GPU's node below `sys/class/devfreq`.
@@ -32,7 +32,7 @@ impl Gpu {
         Some(Self { node, load })
     }
 
-    /// Clock now, MHz.
+    /// Current clock, MHz.
     pub(super) fn clock_mhz(&self) -> Option<f64> {
         self.bound_mhz("cur_freq")
     }
@@ -42,12 +42,12 @@ impl Gpu {
         number(&self.node.join(file)).map(|hertz| hertz / 1e6)
     }
 
-    /// What chooses the clock (`nvhost_podgov`, `performance`).
+    /// The clock governor (`nvhost_podgov`, `performance`).
     pub(super) fn governor(&self) -> Option<String> {
         text(&self.node.join("governor"))
     }
 
-    /// Load, %; the file says tenths.
+    /// Load, %; the file has tenths of a percent.
     pub(super) fn load_percent(&self) -> Option<f64> {
         number(self.load.as_ref()?).map(|tenths| tenths / 10.0)
     }

@@ -1,10 +1,9 @@
 /*!
-A Jetson's own sensors, from sysfs: there NVML knows next to nothing.
+A Jetson's sensors from sysfs, because NVML reports hardly anything there.
 
-Kernels of different JetPack releases put things in different places, and files come and go with
-power states. So every file is looked for where it may be, and what cannot be read is simply not
-there. Paths are relative to a root, so that tests can make a board up. `tegrastats` reads the same
-files.
+JetPack releases have their files in different places, and files appear and vanish with power
+states. So every file is searched in all known places, and an unreadable one is `None`. Paths are
+relative to a root, so that tests can simulate a board. `tegrastats` reads the same files.
 */
 
 mod clocks;
@@ -18,7 +17,7 @@ use serde_json::{Map, Value};
 use self::clocks::Gpu;
 use self::rails::{OverCurrent, Rails};
 use self::thermal::Thermal;
-use super::source::{Reading, Source};
+use super::source::{Reading, SensorSource};
 use crate::record::{Limit, Limits};
 use host::board::{self, text};
 
@@ -33,7 +32,7 @@ pub struct Tegra {
 }
 
 impl Tegra {
-    /// The board whose files lie below `root`; `None` where that is no Jetson.
+    /// The board with its files below `root`; `None` if it is not a Jetson.
     pub fn open(root: &Path) -> Option<Self> {
         let gpu = Gpu::find(root)?;
         Some(Self {
@@ -46,7 +45,7 @@ impl Tegra {
     }
 }
 
-impl Source for Tegra {
+impl SensorSource for Tegra {
     fn facts(&self) -> Map<String, Value> {
         let mut facts = Map::new();
         let mut fact = |name: &str, value: Option<Value>| {
@@ -75,10 +74,10 @@ impl Source for Tegra {
             memory_clock_mhz: clocks::memory_mhz(&self.root),
             temperature_c: self.thermal.gpu_c(),
             utilisation_percent: self.gpu.load_percent(),
-            // Without either file nothing can be said, least of all that nothing was wrong.
+            // Without either file nothing is known about throttling, not even its absence.
             limits: (self.thermal.is_known() || self.over_current.is_known())
                 .then(|| Limits::of(limits)),
-            // Its memory is the host's: counting it here would count it twice.
+            // Its memory is the host's, which is counted elsewhere.
             ..Reading::default()
         }
     }
@@ -89,7 +88,7 @@ fn number(path: &Path) -> Option<f64> {
     text(path)?.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
-/// The entries of a folder whose names pass, in the order of their names.
+/// The entries of a folder whose names match, in the order of their names.
 fn entries(folder: &Path, passes: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let Ok(listing) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut found: Vec<PathBuf> = listing

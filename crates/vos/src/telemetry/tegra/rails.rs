@@ -1,5 +1,5 @@
 /*!
-Power of a Jetson: the INA3221 monitors on its supply rails, and the counters of over-current
+Power of a Jetson: the INA3221 monitors of its supply rails, and the counters of over-current
 events.
 */
 
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use super::{entries, number, text};
 
-/// Rails that carry the whole module; where there is one, the others are parts of it.
+/// Rails of the whole module; if there is one, the others are parts of it.
 const WHOLE: [&str; 2] = ["VDD_IN", "POM_5V_IN"];
 /// Channels of a monitor.
 const CHANNELS: u32 = 3;
 
-/// A rail: where to read it.
+/// A rail and its files.
 #[derive(Debug)]
 struct Rail {
     name: String,
@@ -47,7 +47,7 @@ impl Rails {
     pub(super) fn find(root: &Path) -> Self {
         let mut rails = Vec::new();
         for driver in ["sys/bus/i2c/drivers/ina3221", "sys/bus/i2c/drivers/ina3221x"] {
-            // The devices of a driver are called bus-address.
+            // A driver's devices are named bus-address.
             for device in entries(&root.join(driver), |name| name.contains('-')) {
                 for monitor in entries(&device.join("hwmon"), |name| name.starts_with("hwmon")) {
                     rails.extend((1..=CHANNELS).filter_map(|channel| hwmon(&monitor, channel)));
@@ -64,8 +64,8 @@ impl Rails {
         WHOLE.iter().find_map(|name| self.0.iter().find(|rail| rail.name == *name))
     }
 
-    /// Power of the module, W: of the rail that carries it all, else the sum of the rails. `None`
-    /// where any of those cannot be read: a sum without one of them would be another number.
+    /// Power of the module, W: of the rail for the whole module, else the sum of the rails. `None`
+    /// if any of them cannot be read, because an incomplete sum would be another quantity.
     pub(super) fn power_w(&self) -> Option<f64> {
         match self.whole() {
             Some(rail) => rail.power_w(),
@@ -74,7 +74,7 @@ impl Rails {
         }
     }
 
-    /// What [`Self::power_w`] is the power of, in words.
+    /// Description of [`Self::power_w`].
     pub(super) fn meaning(&self) -> Option<String> {
         match self.whole() {
             Some(rail) => Some(format!("rail {}, the whole module", rail.name)),
@@ -104,12 +104,12 @@ fn iio(monitor: &Path, channel: u32) -> Option<Rail> {
     Some(Rail { name, measure: Measure::Power(power) })
 }
 
-/// A channel that is wired to nothing is called so.
+/// Unconnected channels have these names.
 fn connected(name: String) -> Option<String> {
     (!matches!(name.as_str(), "NC" | "Not Connected")).then_some(name)
 }
 
-/// Counters of how often a rail's current was too high and the clocks were lowered for it.
+/// Counters of over-current events, each of which lowered the clocks.
 #[derive(Debug)]
 pub(super) struct OverCurrent {
     counters: Vec<PathBuf>,
@@ -117,7 +117,7 @@ pub(super) struct OverCurrent {
 }
 
 impl OverCurrent {
-    /// Looks for counters (`oc1_event_cnt` …) and takes their state as the beginning.
+    /// Finds counters (`oc1_event_cnt` …) and stores their current values.
     pub(super) fn find(root: &Path) -> Self {
         let is_counter = |name: &str| name.starts_with("oc") && name.ends_with("_event_cnt");
         let counters = entries(&root.join("sys/class/hwmon"), |_| true)

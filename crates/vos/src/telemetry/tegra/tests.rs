@@ -1,6 +1,6 @@
 use super::*;
 
-/// A made-up board: files with their text below a folder.
+/// A simulated board: files below a folder.
 struct Board(tempfile::TempDir);
 
 impl Board {
@@ -28,7 +28,7 @@ impl Board {
 const FREQ: &str = "sys/class/devfreq/17000000.gpu/cur_freq";
 const MONITOR: &str = "sys/bus/i2c/drivers/ina3221/1-0040/hwmon/hwmon3";
 
-/// An AGX Orin under JetPack 6: two monitors, no rail for the whole.
+/// An AGX Orin with JetPack 6: two monitors, no rail for the whole module.
 fn orin() -> Board {
     let board = Board::new(&[
         (FREQ, "1300500000\n"),
@@ -124,7 +124,7 @@ fn heat_and_current_show_as_limits_while_they_last() {
 fn files_that_are_gone_or_damaged_cost_their_own_number_only() {
     let board = orin();
     let mut tegra = board.tegra();
-    // A zone that is powered off cannot be read; a rail that is gone spoils the sum.
+    // A powered-off zone cannot be read, and a missing rail invalidates the sum.
     board.set("sys/class/thermal/thermal_zone1/temp", "");
     board.set("sys/class/devfreq/17000000.gpu/device/load", "busy\n");
     board.remove(&format!("{MONITOR}/curr2_input"));
@@ -156,7 +156,7 @@ fn an_older_board_with_iio_and_a_chip_name_is_read_too() {
         memory_clock_mhz: Some(2133.0),
         temperature_c: Some(41.5),
         utilisation_percent: Some(50.0),
-        // Nothing on this board tells of throttling.
+        // This board has no file about throttling.
         limits: None,
         ..Reading::default()
     };

@@ -1,13 +1,12 @@
 /*!
-Temperatures of a Jetson, and whether it slows down for them.
+Temperatures of a Jetson, and whether it throttles because of them.
 */
 
 use std::path::{Path, PathBuf};
 
 use super::{entries, number, text};
 
-/// What the GPU's zone is called, and the zone of the hottest spot, which stands in where the GPU
-/// has none.
+/// Names of the GPU's zone, and of the hottest spot's zone, which replaces it.
 const ZONES: [&str; 4] = ["gpu-thermal", "GPU-therm", "tj-thermal", "Tboard_tegra"];
 
 /// Zones and cooling devices.
@@ -18,7 +17,7 @@ pub(super) struct Thermal {
 }
 
 impl Thermal {
-    /// Looks for the GPU's zone and for everything that cools by slowing down.
+    /// Finds the GPU's zone and all cooling devices that lower clocks.
     pub(super) fn find(root: &Path) -> Self {
         let folder = root.join("sys/class/thermal");
         let of = |prefix: &str| {
@@ -38,19 +37,19 @@ impl Thermal {
         number(self.zone.as_ref()?).map(|millidegrees| millidegrees / 1e3)
     }
 
-    /// Whether the board tells of slowing down.
+    /// Whether the board reports throttling.
     pub(super) fn is_known(&self) -> bool {
         !self.coolers.is_empty()
     }
 
-    /// Whether it slows down now.
+    /// Whether it throttles now.
     pub(super) fn is_throttling(&self) -> bool {
         self.coolers.iter().any(|state| number(state).is_some_and(|state| state > 0.0))
     }
 }
 
-/// `gpu-throttle-alert` and its like are raised while hardware throttles; a `devfreq` cooler lowers
-/// the GPU's clock. A fan slows nothing down.
+/// `gpu-throttle-alert` and similar devices are active while the hardware throttles; a `devfreq`
+/// cooler lowers the GPU's clock. A fan does not throttle.
 fn slows_the_gpu(kind: &str) -> bool {
     let is_gpu = ["gpu", "ga10b", "gv11b", "gp10b"].iter().any(|name| kind.contains(name));
     kind.ends_with("throttle-alert") || (kind.contains("devfreq") && is_gpu)
