@@ -210,7 +210,7 @@ fn without_rows_reports_are_recorded_and_no_row_is_made_up() {
 fn a_program_that_fails_under_nsys_is_no_success_and_leaves_no_report() {
     for (fake, said) in [
         ("dies", "the profiled program without a result"),
-        ("deaf", "ended without a result, and nsys 2099.1.1.1-0v0 did not mind"),
+        ("deaf", "ended without a result, but nsys 2099.1.1.1-0v0 reported success"),
         ("mute", "wrote no"),
         ("late", "after the pass"),
     ] {

@@ -1,22 +1,23 @@
 /*!
-Profiled passes: one report of Nsight Systems for each video, object, model and run, beside numbers that no profiler touched.
+Profiled passes: a report of Nsight Systems for each video, object, model and run, next to the
+numbers of unprofiled passes.
 
 ```text
 bench (not profiled) ─→ rows ─┐
                               ├→ for each row that is ok: nsys profile … bench-worker ─→ report ─→ its name in the row
-plan ─────────────────────────┘                               └→ its own numbers are shown and dropped
+plan ─────────────────────────┘                               └→ the profiled numbers are shown and dropped
 ```
 
-Under a profiler every launch takes longer, so nothing that is measured there gets into a file. What is recorded is the worker
-alone: one model, one object, the warm-up passes and one pass.
+A profiler slows down every launch, so its times are not written to any file. Only the worker is
+recorded: one model, one object, the warm-up passes and one pass.
 */
 
 mod name;
+mod nsys_messages;
 mod recorder;
-mod said;
 mod settings;
 
 pub use name::ReportName;
+pub use nsys_messages::NoReports;
 pub use recorder::{Recorded, Recorder, Target};
-pub use said::NoReports;
 pub use settings::{Settings, USUAL_TRACE};

@@ -1,5 +1,5 @@
 /*!
-Where a report lies: `<folder>/<video>_obj<object>_<tag>_run<n>.nsys-rep`, the predecessor's name for it.
+Paths of reports: `<folder>/<video>_obj<object>_<tag>_run<n>.nsys-rep`, as in the predecessor.
 */
 
 use std::path::{Path, PathBuf};
@@ -11,20 +11,20 @@ use vos::record::ObjectKey;
 
 /// Suffix of reports.
 const SUFFIX: &str = "nsys-rep";
-/// Suffix of what nsys makes a report of, which it leaves where it cannot.
+/// Suffix of nsys's recording, which remains if no report can be made.
 const RECORDING: &str = "qdstrm";
 
-/// The place of one report.
+/// The path of one report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReportName {
     folder: PathBuf,
-    /// What the user wants before the name, with nsys's own patterns (%p, %h, %q{…}).
+    /// The user's prefix of the name, which may have nsys's patterns (%p, %h, %q{…}).
     prefix: Option<String>,
     stem: String,
 }
 
 impl ReportName {
-    /// Of one recorded pass.
+    /// Path for one recorded pass.
     pub fn new(folder: &Path, prefix: Option<&str>, key: &ObjectKey, run: usize) -> Self {
         let ObjectKey { video, object, tag: model } = key;
         Self {
@@ -34,7 +34,8 @@ impl ReportName {
         }
     }
 
-    /// What nsys gets as its output: a percent sign that is not the user's pattern is doubled, or nsys would take it for one.
+    /// nsys's output argument. A percent sign outside the user's patterns is doubled, so that nsys
+    /// does not treat it as one.
     pub fn pattern(&self) -> PathBuf {
         let escaped = |text: &str| text.replace('%', "%%");
         let prefix = self.prefix.as_ref().map_or_else(String::new, |prefix| format!("{prefix}_"));
@@ -45,7 +46,7 @@ impl ReportName {
         }
     }
 
-    /// The file; where the user's prefix holds patterns, the newest one that they can have given.
+    /// The report; if the user's prefix has patterns, the newest matching one.
     pub fn find(&self) -> Option<PathBuf> {
         self.find_with(SUFFIX)
     }
@@ -62,17 +63,17 @@ impl ReportName {
         holds_something(&path).then_some(path)
     }
 
-    /// The file, if it was written after `moment`.
+    /// The report, if it was written after `moment`.
     pub fn find_since(&self, moment: SystemTime) -> Option<PathBuf> {
         self.find().filter(|path| is_since(path, moment))
     }
 
-    /// What was recorded after `moment` for it and is no report.
+    /// The recording without a report that was written after `moment`.
     pub(super) fn recording_since(&self, moment: SystemTime) -> Option<PathBuf> {
         self.find_with(RECORDING).filter(|path| is_since(path, moment))
     }
 
-    /// Where all that nsys said is kept when it made no report.
+    /// The file for nsys's messages if there is no report.
     pub(super) fn words(&self) -> PathBuf {
         let prefix = self.prefix.as_ref().map(|prefix| prefix.replace('%', "_") + "_");
         self.folder.join(format!("{}{}.nsys.txt", prefix.unwrap_or_default(), self.stem))
@@ -89,13 +90,13 @@ impl ReportName {
         ours.max_by_key(|path| modified(path))
     }
 
-    /// Takes an earlier report of this name away: it would pass for the new one if that is never written. Where the name holds
-    /// patterns nothing is taken away: no two reports have one name then.
+    /// Removes an earlier report of this name, which would be taken for a new one that failed. A
+    /// name with patterns is unique, so nothing is removed.
     ///
     /// # Errors
-    /// The system does not let it be removed.
+    /// The system does not permit removing it.
     pub fn clear(&self) -> Result<()> {
-        // Words of an earlier try would tell of the new one.
+        // Messages of an earlier attempt would be misleading.
         let _ = std::fs::remove_file(self.words());
         let has_patterns = self.prefix.as_ref().is_some_and(|prefix| prefix.contains('%'));
         match self.find().filter(|_| !has_patterns) {
@@ -106,7 +107,7 @@ impl ReportName {
     }
 }
 
-/// Gives a report that must not be believed another name, `….failed.nsys-rep`, and returns it.
+/// Renames the report of a failed pass to `….failed.nsys-rep` and returns the new path.
 ///
 /// # Errors
 /// It cannot be renamed.

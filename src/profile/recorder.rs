@@ -1,5 +1,5 @@
 /*!
-Records one report: a bench worker under nsys, and what it says while it runs.
+Records one report: a bench worker under nsys, and the messages of both.
 */
 
 use std::ffi::OsString;
@@ -12,7 +12,7 @@ use std::time::SystemTime;
 use anyhow::{Context, Result, anyhow, bail};
 
 use super::name::{ReportName, set_aside};
-use super::said::{Said, why_no_report};
+use super::nsys_messages::{NsysMessages, why_no_report};
 use super::settings::Settings;
 use crate::bench::plan::{BenchPlan, Job};
 use crate::bench::worker::Event;
@@ -20,25 +20,25 @@ use host::child;
 use report::nsys::Nsys;
 use vos::record::{ObjectKey, RunRecord, Status};
 
-/// What is recorded: one object by one model, once.
+/// The recorded pass: one object by one model, once.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// Clip, object and model.
     pub key: ObjectKey,
-    /// Which of the plan's models.
+    /// Index of the model in the plan.
     pub model: usize,
-    /// Number of the recorded pass that it stands beside.
+    /// Number of the corresponding pass without a profiler.
     pub run: usize,
 }
 
-/// A report that was written.
+/// A written report.
 #[derive(Clone, Debug)]
 pub struct Recorded {
     /// The file.
     pub path: PathBuf,
     /// Its size, bytes.
     pub bytes: u64,
-    /// What the pass would have been measured as; distorted by the profiler, for comparison only.
+    /// The pass's row, distorted by the profiler, for comparison only.
     pub pass: RunRecord,
 }
 
@@ -52,10 +52,11 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// For a bench. Objects are recorded one at a time, each with its warm-up and one pass; nothing is written but reports.
+    /// Settings for a bench. Objects are recorded one at a time, each with its warm-up and one
+    /// pass; only reports are written.
     ///
     /// # Errors
-    /// This program's own file cannot be found.
+    /// This program's file cannot be found.
     pub fn new(nsys: Nsys, settings: &Settings, plan: &BenchPlan) -> Result<Self> {
         let mut plan = plan.clone();
         plan.profile_runs = 1;
@@ -69,43 +70,48 @@ impl Recorder {
 
     /// Records one report.
     ///
-    /// # Errors
-    /// nsys or the program under it failed, or there is no report ([`super::NoReports`] where there will never be one); one
-    /// that there is then is called `….failed.nsys-rep`.
+    /// nsys or the program under it failed, or there is no report ([`super::NoReports`] if there
+    /// can be none). A report of a failed pass is renamed to `….failed.nsys-rep`.
     pub fn record(&self, target: &Target, name: &ReportName) -> Result<Recorded> {
         name.clear()?;
         let started = SystemTime::now();
-        let (pass, said) = self.run(target, name)?;
+        let (pass, messages) = self.run(target, name)?;
         let pass = pass.map_err(|error| {
             let report = name.find_since(started);
             match report.as_deref().map(set_aside) {
                 Some(Ok(aside)) => error.context(format!(
-                    "the report is kept as {} to look at, and is none of a sound run",
+                    "the report is not of a successful run and is kept as {}",
                     aside.display()
                 )),
                 Some(Err(aside)) => {
-                    error.context(format!("{aside:#}, and the report is none of a sound run"))
+                    error.context(format!("{aside:#}; the report is not of a successful run"))
                 }
                 None => error,
             }
         })?;
         let Some(path) = name.find_since(started) else {
             let words = name.words();
-            // What cannot be written is told in short all the same.
-            let words = said.keep(&words).is_ok().then_some(words);
+            // If the file cannot be written, the error still has the main messages.
+            let words = messages.keep(&words).is_ok().then_some(words);
             let left = name.recording_since(started);
-            return Err(why_no_report(&self.nsys, &said, &name.pattern(), left, words.as_deref()));
+            return Err(why_no_report(
+                &self.nsys,
+                &messages,
+                &name.pattern(),
+                left,
+                words.as_deref(),
+            ));
         };
         let bytes = std::fs::metadata(&path)?.len();
         Ok(Recorded { path, bytes, pass })
     }
 
-    /// The pass, and what nsys said.
-    fn run(&self, target: &Target, name: &ReportName) -> Result<(Result<RunRecord>, Said)> {
+    /// The pass and nsys's messages.
+    fn run(&self, target: &Target, name: &ReportName) -> Result<(Result<RunRecord>, NsysMessages)> {
         let ObjectKey { video, object, .. } = &target.key;
         let todo = vec![(video.clone(), vec![object.clone()])];
         let job = Job { plan: self.plan.clone(), plan_index: target.model, todo };
-        // A file and no pipe: the profiler starts the worker when it likes.
+        // A file instead of a pipe, because the profiler decides when the worker starts.
         let mut input = tempfile::tempfile().context("cannot keep the worker's job")?;
         serde_json::to_writer(&mut input, &job)?;
         input.write_all(b"\n")?;
@@ -124,11 +130,11 @@ impl Recorder {
             .spawn()
             .with_context(|| format!("cannot run {}", self.nsys.path.display()))?;
         let stdout = running.stdout.take().context("nsys has no output")?;
-        let (told, printed) = listen(BufReader::new(stdout));
+        let (reported, printed) = listen(BufReader::new(stdout));
         let status = running.wait().context("cannot wait for nsys")?;
-        let said = Said { errors: lines(&mut errors), printed };
+        let messages = NsysMessages { errors: lines(&mut errors), printed };
         let version = &self.nsys.version;
-        let pass = match told {
+        let pass = match reported {
             Err(error) => Err(error),
             Ok(Told::Pass(pass)) if status.success() => sound(*pass),
             Ok(Told::Failed(reason)) => Err(anyhow!("the profiled program failed: {reason}")),
@@ -142,11 +148,11 @@ impl Recorder {
                 "nsys {version} ended with {status}, the profiled program without a result; its output: {said}"
             )),
         };
-        Ok((pass, said))
+        Ok((pass, messages))
     }
 }
 
-/// A row that has numbers.
+/// Fails for a row without numbers.
 fn sound(pass: RunRecord) -> Result<RunRecord> {
     match pass.status {
         Status::Ok => Ok(pass),
@@ -158,13 +164,13 @@ fn sound(pass: RunRecord) -> Result<RunRecord> {
     }
 }
 
-/// What the worker said.
-enum Told {
+/// The worker's report.
+enum Reported {
     /// It finished its one pass.
     Pass(Box<RunRecord>),
-    /// It said why it could not.
+    /// It failed for this reason.
     Failed(String),
-    /// It said neither.
+    /// Neither a result nor a reason.
     Nothing,
 }
 
@@ -178,27 +184,28 @@ fn lines(file: &mut File) -> Vec<String> {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
-/// Reads the worker's events to the end, and gives the other lines, those of nsys, which writes to the same place.
-fn listen(output: impl BufRead) -> (Result<Told>, Vec<String>) {
-    let (mut told, mut others) = (Told::Nothing, Vec::new());
+/// Reads the worker's events to the end, and returns the other lines, which are nsys's in the same
+/// stream.
+fn listen(output: impl BufRead) -> (Result<Reported>, Vec<String>) {
+    let (mut reported, mut others) = (Reported::Nothing, Vec::new());
     for line in output.split(b'\n') {
-        let line = match line.context("cannot read what the worker says") {
+        let line = match line.context("cannot read the worker's messages") {
             Ok(line) => String::from_utf8_lossy(&line).into_owned(),
             Err(error) => return (Err(error), Vec::new()),
         };
         match serde_json::from_str::<Event>(&line) {
             Ok(Event::Object { passes, .. }) => {
                 if let Some((pass, _)) = passes.into_iter().next() {
-                    told = Told::Pass(Box::new(pass));
+                    reported = Reported::Pass(Box::new(pass));
                 }
             }
-            Ok(Event::Failed { reason }) => told = Told::Failed(reason),
-            // A lost device is in the reason of the pass before it.
+            Ok(Event::Failed { reason }) => reported = Reported::Failed(reason),
+            // The reason of the pass before it names a lost device.
             Ok(Event::Ready(_) | Event::Progress { .. } | Event::Lost { .. }) => {}
-            // The bar that nsys draws returns to the beginning of its line.
+            // nsys's progress bar returns to the beginning of its line.
             Err(_) => others.extend(line.rsplit('\r').next().map(str::trim).map(str::to_owned)),
         }
     }
     others.retain(|line| !line.is_empty());
-    (Ok(told), others)
+    (Ok(reported), others)
 }

@@ -1,13 +1,13 @@
 /*!
-The flags of `nsys profile`: the predecessor's, and what this program's graphs need.
+The flags of `nsys profile`: the predecessor's, and those that CUDA graphs need.
 */
 
 use report::nsys::Nsys;
 
-/// What is traced where nothing else is asked for, the predecessor's choice.
+/// Default traces, as in the predecessor.
 pub const USUAL_TRACE: &str = "cuda,cudnn,cublas,nvtx,osrt";
 
-/// How a report is recorded.
+/// Settings of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// APIs, separated by commas.
@@ -16,14 +16,15 @@ pub struct Settings {
     pub sample: String,
     /// Backtraces of the samples.
     pub backtrace: String,
-    /// GPUs whose counters are sampled, as nsys numbers them, or `all`.
+    /// GPUs whose counters are sampled, in nsys's numbering, or `all`.
     pub gpu_metrics: Option<String>,
     /// Whether each report is exported to SQLite too.
     pub export_sqlite: bool,
 }
 
 impl Settings {
-    /// The arguments for `nsys profile`, without the output; `knows` tells which flags this release has.
+    /// The arguments of `nsys profile` without the output; `knows` tells whether this release has a
+    /// flag.
     pub fn arguments(&self, knows: impl Fn(&str) -> bool) -> Vec<String> {
         let mut arguments = vec![
             format!("--trace={}", self.trace),
@@ -33,17 +34,18 @@ impl Settings {
         ];
         if self.trace.split(',').any(|api| api.trim() == "cuda") {
             arguments.push("--cuda-memory-usage=true".to_owned());
-            // Engines are replayed as graphs: traced whole, they would hide their kernels.
+            // Engines are replayed as CUDA graphs, which would hide their kernels if they were
+            // traced whole.
             if knows("--cuda-graph-trace") {
                 arguments.push("--cuda-graph-trace=node".to_owned());
             }
         }
-        // Without samples nobody asks for context switches, which many systems do not permit.
+        // Without samples context switches are not needed, and many systems do not permit them.
         if self.sample == "none" && knows("--cpuctxsw") {
             arguments.push("--cpuctxsw=none".to_owned());
         }
         if let Some(gpus) = &self.gpu_metrics {
-            // The name since 2024; before, it took one number or all.
+            // The flag's name since 2024; before, it took one number or all.
             let flag = ["--gpu-metrics-devices", "--gpu-metrics-device"];
             let flag = if knows(flag[0]) { flag[0] } else { flag[1] };
             arguments.push(format!("{flag}={gpus}"));
@@ -54,7 +56,7 @@ impl Settings {
         arguments
     }
 
-    /// The arguments for an nsys that is here.
+    /// The arguments for this nsys.
     pub fn arguments_for(&self, nsys: &Nsys) -> Vec<String> {
         self.arguments(|flag| nsys.profile_knows(flag))
     }

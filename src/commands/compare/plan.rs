@@ -29,8 +29,8 @@ const CPU_REFERENCE: &str = "cpu-fp32";
 const TF32_FLAG: &str = "--tf32";
 const TF32: &str = "tf32";
 
-/// What all sides are given alike, and what a side is: nobody but this command says that to bench and to the runner. The last word
-/// counts there, and a side would be another than its name says.
+/// What all sides are given alike, and what a side is: nobody but this command says that to bench
+/// and to the runner. The last word counts there, and a side would be another than its name says.
 const SAID_HERE: [&str; 10] = [
     "--split-dir",
     "--split-name",
@@ -101,24 +101,25 @@ fn refuse_said_here(option: &str, args: &[String], more: &[&str]) -> Result<()> 
         let flag = arg.split_once('=').map_or(arg.as_str(), |(flag, _)| flag);
         if SAID_HERE.contains(&flag) || more.contains(&flag) {
             return usage(format!(
-                "{option}={arg}: compare itself gives {flag} to each side; what a side is goes with --sides and --baselines \
-                 (tensorrt:mixed, compile:tf32), what all have with compare's own options"
+                "{option}={arg}: compare itself gives {flag} to each side; what a side is goes \
+                 with --sides and --baselines (tensorrt:mixed, compile:tf32), what all have with \
+                 compare's own options"
             ));
         }
     }
     Ok(())
 }
 
-/// TF32 is what NVIDIA's tensor cores do. A processor runs such a side in fp32 under another name, and with limits of equality that are
-/// not its own.
+/// TF32 is what NVIDIA's tensor cores do. A processor runs such a side in fp32 under another name,
+/// and with limits of equality that are not its own.
 fn refuse_tf32_on_cpu(sides: &[SidePlan], baselines: &[Baseline]) -> Result<()> {
     let asked = |side: &&SidePlan| {
         baselines.iter().any(|baseline| baseline.name == side.name && baseline.precision == TF32)
     };
     match sides.iter().filter(asked).find(|side| is_on_cpu(&side.kind)) {
         Some(side) => usage(format!(
-            "{} in tf32 with --device cpu: a processor has no TF32, it runs the same in fp32; ask for fp32 (--baselines MODE:fp32), \
-             or run PyTorch on a GPU (--device cuda)",
+            "{} in tf32 with --device cpu: a processor has no TF32, it runs the same in fp32; ask \
+             for fp32 (--baselines MODE:fp32), or run PyTorch on a GPU (--device cuda)",
             side.name
         )),
         None => Ok(()),
@@ -192,7 +193,8 @@ pub(super) fn own_side(measure: &MeasureArgs, side: OwnSide, precision: &str) ->
 fn runner_side(measure: &MeasureArgs, side: &Baseline, more: &[&str]) -> SidePlan {
     let on_cpu = own_sides(measure).iter().all(|chosen| chosen.side == OwnSide::Cpu);
     let usual = if on_cpu { "cpu" } else { "cuda" };
-    // A precision of its own is what its name says, whatever all sides are told: that of the reference is fp32.
+    // A precision of its own is what its name says, whatever all sides are told: that of the
+    // reference is fp32.
     let tf32 = side.precision == TF32;
     let wanted = |arg: &&String| arg.as_str() != TF32_FLAG || !(tf32 || side.own_precision);
     let theirs = measure.runner_arg.iter().filter(wanted).cloned();
@@ -213,24 +215,24 @@ fn runner_side(measure: &MeasureArgs, side: &Baseline, more: &[&str]) -> SidePla
     }
 }
 
-fn reference(args: &CompareArgs, sides: &[SidePlan], baselines: bool) -> Result<Referee> {
+fn reference(args: &CompareArgs, sides: &[SidePlan], baselines: bool) -> Result<ReferencePlan> {
     if let Some(path) = &args.reference_run {
-        return Ok(Referee::Folder(path.clone()));
+        return Ok(ReferencePlan::Folder(path.clone()));
     }
     let usual = if baselines { EAGER_REFERENCE } else { "cpu" };
     let asked = args.reference.as_deref().unwrap_or(usual);
     // A side that is the same run serves as the reference too.
     match asked {
         EAGER_REFERENCE => Ok(sides.iter().find(|side| is_exact(side)).map_or_else(
-            || Referee::Run(eager_reference(&args.measure, sides)),
-            |side| Referee::Side(side.name.clone()),
+            || ReferencePlan::Run(eager_reference(&args.measure, sides)),
+            |side| ReferencePlan::Side(side.name.clone()),
         )),
         "cpu" => Ok(sides.iter().find(|side| is_single_cpu(side)).map_or_else(
             || {
                 let side = own_side(&args.measure, OwnSide::Cpu, SINGLE);
-                Referee::Run(SidePlan { name: CPU_REFERENCE.to_owned(), ..side })
+                ReferencePlan::Run(SidePlan { name: CPU_REFERENCE.to_owned(), ..side })
             },
-            |side| Referee::Side(side.name.clone()),
+            |side| ReferencePlan::Side(side.name.clone()),
         )),
         name => {
             if let Some(side) = sides.iter().find(|side| side.name == name) {
@@ -238,8 +240,8 @@ fn reference(args: &CompareArgs, sides: &[SidePlan], baselines: bool) -> Result<
             }
             let known: Vec<&str> = sides.iter().map(|side| side.name.as_str()).collect();
             usage(format!(
-                "--reference {name}: there is {EAGER_REFERENCE}, cpu, or one of the sides ({}); a folder goes with \
-                 --reference-run",
+                "--reference {name}: there is {EAGER_REFERENCE}, cpu, or one of the sides ({}); a \
+                 folder goes with --reference-run",
                 known.join(", ")
             ))
         }
@@ -247,10 +249,10 @@ fn reference(args: &CompareArgs, sides: &[SidePlan], baselines: bool) -> Result<
 }
 
 /// A side as the reference, by its name.
-fn named_reference(side: &SidePlan) -> Result<Referee> {
+fn named_reference(side: &SidePlan) -> Result<ReferencePlan> {
     let tf32 = has_tf32(&side.kind);
     if side.precision == SINGLE && !tf32 {
-        return Ok(Referee::Side(side.name.clone()));
+        return Ok(ReferencePlan::Side(side.name.clone()));
     }
     let precision = if tf32 && side.precision == SINGLE { TF32 } else { &side.precision };
     usage(format!(
@@ -261,7 +263,8 @@ fn named_reference(side: &SidePlan) -> Result<Referee> {
 
 /// PyTorch's reference run, beside sides that are none.
 fn eager_reference(measure: &MeasureArgs, sides: &[SidePlan]) -> SidePlan {
-    // A side that only resizes otherwise may have the name already, as --baselines eager:fp32,eager:fp16 gives it.
+    // A side that only resizes otherwise may have the name already, as --baselines
+    // eager:fp32,eager:fp16 gives it.
     let is_taken = sides.iter().any(|side| side.name == EAGER_REFERENCE);
     let reference = Baseline {
         name: format!("{}{EAGER_REFERENCE}", if is_taken { "reference-" } else { "" }),
@@ -269,7 +272,8 @@ fn eager_reference(measure: &MeasureArgs, sides: &[SidePlan]) -> SidePlan {
         precision: SINGLE.to_owned(),
         own_precision: true,
     };
-    // segtrt resizes as Pillow does to the last bit, and so must what it is compared with; no speed is wanted of it.
+    // segtrt resizes as Pillow does to the last bit, and so must what it is compared with; no speed
+    // is wanted of it.
     runner_side(measure, &reference, &["--preprocess", "cpu", "--tuning", "none"])
 }
 
@@ -278,8 +282,8 @@ fn is_single_cpu(side: &SidePlan) -> bool {
     ["cpu", CPU_REFERENCE].contains(&side.name.as_str()) && side.precision == SINGLE
 }
 
-/// Whether a side is PyTorch in eager mode and may be the reference: its products are fp32's, and it resizes by Pillow: on the CPU
-/// it does unless told otherwise, on a GPU only when told to.
+/// Whether a side is PyTorch in eager mode and may be the reference: its products are fp32's, and
+/// it resizes by Pillow: on the CPU it does unless told otherwise, on a GPU only when told to.
 fn is_exact(side: &SidePlan) -> bool {
     let SideKind::Runner { mode, device, args, .. } = &side.kind else { return false };
     let words: Vec<&str> = args.iter().flat_map(|arg| arg.split('=')).collect();
@@ -322,7 +326,8 @@ pub(super) fn models(measure: &MeasureArgs) -> Result<Vec<ModelWork>> {
     }
     if models.is_empty() {
         return usage(format!(
-            "--models is needed to measure; known tags are {}. To judge folders that are there, use --runs",
+            "--models is needed to measure; known tags are {}. To judge folders that are there, \
+             use --runs",
             ModelTag::known()
         ));
     }
@@ -337,7 +342,7 @@ fn any_precision(
     imgsz: Option<usize>,
 ) -> Result<Bundle, String> {
     let find =
-        |precision| bundle::find(bundles, roots, &Wanted { model: &tag.network, imgsz, precision });
+        |precision| bundle::find(bundles, roots, &WantedBundle { model: &tag.network, imgsz, precision });
     find(SINGLE).or_else(|error| find("fp16").map_err(|_| format!("{error:#}")))
 }
 

@@ -39,7 +39,7 @@ pub fn run(args: &CompareArgs) -> Result<Outcome> {
         out_dir: args.out_dir.clone(),
         models: models(&args.measure)?,
         sides: all.iter().map(|one| side(args, own, one)).collect(),
-        reference: Referee::Side(all[compared_with[0]].name()),
+        reference: ReferencePlan::Side(all[compared_with[0]].name()),
         clips: clips(args),
         rounds: args.measure.rounds as usize,
         teacher_forced: false,

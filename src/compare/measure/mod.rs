@@ -1,9 +1,10 @@
 /*!
-Measuring a comparison: the sides in turn, A B A B …, round after round, each in processes of its own.
+Measuring a comparison: the sides in turn, A B A B …, round after round, each in processes of its
+own.
 
-[`run`] keeps every run folder and notes it in `measured.json` at once; what is there is not measured again. segtrt's own side
-is a fresh `segtrt bench` for each round; a PyTorch side is one process that builds and compiles once and then waits for its
-turn, because compiling takes minutes.
+[`run`] keeps every run folder and notes it in `measured.json` at once; what is there is not
+measured again. segtrt's own side is a fresh `segtrt bench` for each round; a PyTorch side is one
+process that builds and compiles once and then waits for its turn, because compiling takes minutes.
 */
 
 mod bench_child;
@@ -14,6 +15,6 @@ mod start;
 mod teacher;
 
 pub use bench_child::run as bench;
-pub use plan::{Clips, ModelWork, Plan, Referee, SideKind, SidePlan};
+pub use plan::{Clips, ModelWork, Plan, ReferencePlan, SideKind, SidePlan};
 pub use rounds::run;
 pub use runner::{Runner, RunnerCommand};

@@ -19,24 +19,26 @@ pub struct Plan {
     /// The sides in order; the first one is the subject.
     pub sides: Vec<SidePlan>,
     /// What masks are compared with.
-    pub reference: Referee,
+    pub reference: ReferencePlan,
     /// The clips.
     pub clips: Clips,
     /// Rounds of each side.
     pub rounds: usize,
-    /// After the rounds of a model each side is run once more with the reference's logits in its memories.
+    /// After the rounds of a model each side is run once more with the reference's logits in its
+    /// memories.
     pub teacher_forced: bool,
     /// PyTorch processes end after each round instead of waiting for their next turn.
     pub restart: bool,
     /// Seconds without a frame after which a side is taken to hang, where that was typed; 0: never.
     pub stall_limit_s: Option<u64>,
-    /// Seconds that a PyTorch process may build, compile and warm up, where that was typed; 0: for ever.
+    /// Seconds that a PyTorch process may build, compile and warm up, where that was typed; 0: for
+    /// ever.
     pub ready_limit_s: Option<u64>,
 }
 
 /// What masks are compared with.
 #[derive(Clone, Debug)]
-pub enum Referee {
+pub enum ReferencePlan {
     /// The side of that name.
     Side(String),
     /// One round of this, beside the sides.
@@ -120,7 +122,8 @@ impl Clips {
 }
 
 impl Plan {
-    /// What must be the same for a comparison to go on in the same folder. Sides, models and rounds may be added.
+    /// What must be the same for a comparison to go on in the same folder. Sides, models and rounds
+    /// may be added.
     pub fn configuration(&self) -> Configuration {
         let clips = &self.clips;
         Configuration::default()
@@ -133,9 +136,9 @@ impl Plan {
 
     /// The same of each side.
     pub fn side_settings(&self) -> BTreeMap<String, Configuration> {
-        let referee = match &self.reference {
-            Referee::Run(side) => Some(side),
-            Referee::Side(_) | Referee::Folder(_) => None,
+        let reference = match &self.reference {
+            ReferencePlan::Run(side) => Some(side),
+            ReferencePlan::Side(_) | ReferencePlan::Folder(_) => None,
         };
         let settings = |side: &SidePlan| {
             let with = Configuration::default().with("precision", side.precision.as_str());
@@ -151,6 +154,6 @@ impl Plan {
                 self.models.iter().map(|model| (model.tag.clone(), json!(size(model)))).collect();
             (side.name.clone(), with.with("imgsz", sizes))
         };
-        self.sides.iter().chain(referee).map(settings).collect()
+        self.sides.iter().chain(reference).map(settings).collect()
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use super::bench_child;
-use super::plan::{ModelWork, Plan, Referee, SideKind, SidePlan};
+use super::plan::{ModelWork, Plan, ReferencePlan, SideKind, SidePlan};
 use super::runner::Runner;
 use host::child::Held;
 use report::compare::runs::{MEASURED_FILE, Measured, MeasuredRun, Missing, RunFolder};
@@ -36,9 +36,9 @@ pub fn run(plan: &Plan, say: &mut dyn FnMut(&str)) -> Result<Measured> {
 fn open(plan: &Plan) -> Result<Measured> {
     let sides: Vec<String> = plan.sides.iter().map(|side| side.name.clone()).collect();
     let reference = match &plan.reference {
-        Referee::Side(name) => name.clone(),
-        Referee::Run(side) => side.name.clone(),
-        Referee::Folder(path) => {
+        ReferencePlan::Side(name) => name.clone(),
+        ReferencePlan::Run(side) => side.name.clone(),
+        ReferencePlan::Folder(path) => {
             std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string()
         }
     };
@@ -95,7 +95,7 @@ pub(super) struct Turn<'a> {
 impl Measuring<'_> {
     fn model(&mut self, model: &ModelWork) -> Result<()> {
         let plan = self.plan;
-        if let Referee::Run(side) = &plan.reference
+        if let ReferencePlan::Run(side) = &plan.reference
             && !self.measured.has(&model.tag, &side.name, 1)
         {
             // Alone: its folder has a speed, which reports show.
@@ -306,7 +306,7 @@ mod tests {
             out_dir: dir.path().join("out"),
             models: vec![model("first"), model("second")],
             sides: vec![side("hangs"), side("other")],
-            reference: Referee::Side("other".to_owned()),
+            reference: ReferencePlan::Side("other".to_owned()),
             clips,
             rounds: 2,
             teacher_forced: false,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use super::bench_child;
-use super::plan::{ModelWork, Referee, SideKind, SidePlan};
+use super::plan::{ModelWork, ReferencePlan, SideKind, SidePlan};
 use super::rounds::{Measuring, below, bench_args, side_dir, whole};
 use super::runner::Runner;
 use report::compare::runs::{FORCED_FOLDER, MeasuredRun, Missing, RunFolder, TEACHER_FOLDER};
@@ -23,9 +23,9 @@ impl Measuring<'_> {
     pub(super) fn teach(&mut self, model: &ModelWork) -> Result<()> {
         let plan = self.plan;
         let reference = match &plan.reference {
-            Referee::Side(name) => name.as_str(),
-            Referee::Run(side) => side.name.as_str(),
-            Referee::Folder(_) => "",
+            ReferencePlan::Side(name) => name.as_str(),
+            ReferencePlan::Run(side) => side.name.as_str(),
+            ReferencePlan::Folder(_) => "",
         };
         let lost: Vec<String> = self
             .measured
@@ -71,11 +71,11 @@ impl Measuring<'_> {
     fn teacher(&mut self, model: &ModelWork) -> Result<PathBuf> {
         let plan = self.plan;
         let side = match &plan.reference {
-            Referee::Run(side) => side,
-            Referee::Side(name) => {
+            ReferencePlan::Run(side) => side,
+            ReferencePlan::Side(name) => {
                 plan.sides.iter().find(|side| side.name == *name).context("no such side")?
             }
-            Referee::Folder(path) => {
+            ReferencePlan::Folder(path) => {
                 return match RunFolder::read(path)?.has_logits() {
                     true => Ok(path.clone()),
                     false => bail!(

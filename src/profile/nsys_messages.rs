@@ -1,8 +1,8 @@
 /*!
-What nsys said while it recorded, and what it means that there is no report.
+nsys's messages while it records, and the reason of a missing report.
 
-nsys writes what it recorded to a `.qdstrm` file, from which a program of its own, the importer, makes the report. It calls it a
-success where that program cannot run, and leaves the file.
+nsys writes its recording to a `.qdstrm` file, from which a separate program, the importer, makes
+the report. If the importer cannot run, nsys reports success and leaves the file.
 */
 
 use std::fmt;
@@ -10,32 +10,32 @@ use std::path::{Path, PathBuf};
 
 use report::nsys::Nsys;
 
-/// What nsys says where its importer ran and failed: the next recording may go through it.
+/// nsys's message after its importer ran and failed; the next recording may succeed.
 const IMPORT_FAILED: &str = "Importation failed";
 /// The importer, in a folder named after the host's processor.
 const IMPORTER: (&str, &str) = ("host-linux", "QdstrmImporter");
-/// Lines that are shown.
+/// Most lines in an error.
 const SHOWN: usize = 4;
-/// What the lines have in which the importer names a cause, the surest first; the rest of a failed import is a dump of its own
-/// structures, dozens of lines of braces.
+/// Parts of lines with the importer's cause, the most reliable first. The other lines of a failed
+/// import are a dump of its structures.
 const CAUSES: [&str; 7] =
     ["tag_message", "exception::what", "nable to", "annot", "ailed", "xception", "rror"];
-/// Calls of a CUDA newer than nsys: "Unknown runtime API function index: 473".
+/// Parts of the message about a CUDA newer than nsys: "Unknown runtime API function index: 473".
 const NEWER_CUDA: [&str; 2] = ["Unknown ", " API function index"];
-/// Links from the name of nsys to the program that are followed.
+/// Most links from the name of nsys to the program.
 const LINKS: usize = 8;
 
-/// The lines that nsys wrote, less the worker's events.
+/// nsys's lines without the worker's events.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Said {
-    /// To standard error, where the worker writes too.
+pub(super) struct NsysMessages {
+    /// Lines of standard error, which the worker uses too.
     pub errors: Vec<String>,
-    /// To standard output.
+    /// Lines of standard output.
     pub printed: Vec<String>,
 }
 
-impl Said {
-    /// The recordings that its lines name and that are there, the last one first.
+impl NsysMessages {
+    /// Existing recordings that its lines name, the last one first.
     fn recordings(&self) -> impl Iterator<Item = PathBuf> {
         let lines = self.errors.iter().rev().chain(self.printed.iter().rev());
         // "Generating '/tmp/nsys-report-ca72.qdstrm'", or the path alone.
@@ -48,25 +48,25 @@ impl Said {
         self.lines().any(|line| line.contains(IMPORT_FAILED))
     }
 
-    /// Whether CUDA has calls that this nsys does not know, so that it cannot make sense of what it recorded.
+    /// Whether CUDA has calls that this nsys does not know, so that it cannot import the recording.
     fn names_newer_cuda(&self) -> bool {
         self.sentences().iter().any(|line| NEWER_CUDA.iter().all(|part| line.contains(part)))
     }
 
-    /// Writes all of it to a file: the cause may stand where nobody looks for it.
+    /// Writes all lines to a file, because the cause may be in any of them.
     pub fn keep(&self, path: &Path) -> std::io::Result<()> {
         let mut text = self.lines().collect::<Vec<_>>().join("\n");
         text.push('\n');
         std::fs::write(path, text)
     }
 
-    /// All of it, as it came.
+    /// All lines in order.
     fn lines(&self) -> impl Iterator<Item = &str> {
         self.errors.iter().chain(&self.printed).map(String::as_str)
     }
 
-    /// What may tell something: not braces, not the bar of progress. A cause stands in one line of the dump, with its line
-    /// breaks written as `\n`.
+    /// Lines that may contain a cause, without braces and the progress bar. A cause is one line of
+    /// the dump with its line breaks written as `\n`.
     fn sentences(&self) -> Vec<&str> {
         let parts = self.lines().flat_map(|line| line.split("\\n"));
         let trimmed = parts.map(|part| part.trim_matches(|c: char| c.is_whitespace() || c == '"'));
@@ -76,8 +76,8 @@ impl Said {
     }
 }
 
-/// The lines that name causes; where none does, its last words.
-impl fmt::Display for Said {
+/// The lines with causes, or the last lines without any.
+impl fmt::Display for NsysMessages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sentences = self.sentences();
         let rank = |line: &str| CAUSES.iter().position(|cause| line.contains(cause));
@@ -85,7 +85,7 @@ impl fmt::Display for Said {
             (0..sentences.len()).filter(|&at| rank(sentences[at]).is_some()).collect();
         causes.sort_by_key(|&at| rank(sentences[at]));
         causes.truncate(SHOWN);
-        // In the order in which they were said.
+        // In their original order.
         causes.sort_unstable();
         let words: Vec<&str> = match causes.is_empty() {
             true => sentences[sentences.len().saturating_sub(SHOWN)..].to_vec(),
@@ -98,70 +98,75 @@ impl fmt::Display for Said {
     }
 }
 
-/// This nsys records and cannot make reports of what it records: no other recording will fare better.
+/// This nsys records but cannot make reports, so further recordings would fail too.
 #[derive(Debug, thiserror::Error)]
-#[error("nsys {version} cannot make reports here: {why}. It said: {said}.{told} {advice}")]
+#[error(
+    "nsys {version} cannot make reports here: {why}. Its messages: {messages}.{files} \
+         {advice}"
+)]
 pub struct NoReports {
     version: String,
     why: &'static str,
-    said: String,
-    told: String,
+    messages: String,
+    files: String,
     advice: String,
 }
 
-/// Why a pass that nsys recorded without an error has no report at `wanted`; `beside` is a recording that lies where the
-/// report should, `words` the file in which all that nsys said is kept.
+/// Why a pass that nsys recorded without an error has no report at `wanted`. `beside` is a
+/// recording in place of the report, `words` the file with all of nsys's messages.
 pub(super) fn why_no_report(
     nsys: &Nsys,
-    said: &Said,
+    messages: &NsysMessages,
     wanted: &Path,
     beside: Option<PathBuf>,
     words: Option<&Path>,
 ) -> anyhow::Error {
     let version = nsys.version.clone();
-    let recording = beside.or_else(|| said.recordings().next());
+    let recording = beside.or_else(|| messages.recordings().next());
     let recorded = recording.as_ref();
-    let mut told = recorded
-        .map_or_else(String::new, |left| format!(" What it recorded is {}.", left.display()));
+    let mut files =
+        recorded.map_or_else(String::new, |left| format!(" The recording: {}.", left.display()));
     if let Some(words) = words {
-        told.push_str(&format!(" All of its words: {}.", words.display()));
+        files.push_str(&format!(" All of its messages: {}.", words.display()));
     }
     let no_reports = |why, advice| NoReports {
         version: version.clone(),
         why,
-        said: said.to_string(),
-        told: told.clone(),
+        messages: messages.to_string(),
+        files: files.clone(),
         advice,
     };
     match &recording {
-        _ if said.names_newer_cuda() => {
+        _ if messages.names_newer_cuda() => {
             let why = "it does not know all calls of this machine's CUDA driver, which is newer";
-            let advice = "Install a newer Nsight Systems (developer.nvidia.com/nsight-systems) and name it: NSYS_CMD=/path/to/nsys";
+            let advice = "Install a newer Nsight Systems (developer.nvidia.com/nsight-systems) and \
+                          set NSYS_CMD=/path/to/nsys";
             no_reports(why, advice.to_owned()).into()
         }
-        Some(recording) if !said.import_failed() => {
+        Some(recording) if !messages.import_failed() => {
             no_reports("its importer could not run", advice(&nsys.path, recording)).into()
         }
         _ => anyhow::anyhow!(
-            "nsys {version} ended without an error and wrote no {}. It said: {said}.{told} Where that tells \
-             nothing: is a disk full, or the memory?",
+            "nsys {version} ended without an error and wrote no {}. Its messages: \
+             {messages}.{files} If they name no cause, check for a full disk or memory.",
             wanted.display(),
         ),
     }
 }
 
-/// What to type.
+/// The command to type.
 fn advice(nsys: &Path, recording: &Path) -> String {
     match importer(nsys) {
         Some(importer) => format!(
-            "What the importer lacks: ldd {0} | grep 'not found'. With that installed, record again, or make this report alone: \
-             {0} -i {1}",
+            "Find missing libraries with: ldd {0} | grep 'not found'. Install them and record \
+             again, or import this recording: {0} -i {1}",
             importer.display(),
             recording.display()
         ),
         None => format!(
-            "Look for {1} in a folder {0}-… of its installation ({2}): ldd …/{1} | grep 'not found' says what to install; where \
-             there is none, install the whole of Nsight Systems",
+            "Look for {1} in a folder {0}-… of its installation ({2}): ldd …/{1} | grep 'not \
+             found' lists missing libraries; without that folder install the complete Nsight \
+             Systems",
             IMPORTER.0,
             IMPORTER.1,
             nsys.display()
@@ -169,7 +174,8 @@ fn advice(nsys: &Path, recording: &Path) -> String {
     }
 }
 
-/// The importer of an nsys: `../host-linux-x64/QdstrmImporter` from the program's folder or from that of a link to it.
+/// The importer of an nsys: `../host-linux-x64/QdstrmImporter` from the program's folder or from
+/// that of a link to it.
 fn importer(nsys: &Path) -> Option<PathBuf> {
     let mut names = vec![std::path::absolute(nsys).ok()?];
     for _ in 0..LINKS {
@@ -209,7 +215,7 @@ mod tests {
         let (first, last) =
             (dir.path().join("nsys-report-ca72.qdstrm"), dir.path().join("a.qdstrm"));
         let wanted = dir.path().join("a.nsys-rep");
-        let mut said = Said {
+        let mut messages = NsysMessages {
             errors: lines(&[
                 "Importer error status: An unknown error occurred.",
                 "Unable to retrieve the importer version: skipping importation of the QDSTRM file.",
@@ -221,40 +227,41 @@ mod tests {
             ],
         };
         // A recording that is named and not there is none.
-        let told = why_no_report(&nsys(&wanted), &said, &wanted, None, None);
-        assert!(told.downcast_ref::<NoReports>().is_none(), "{told}");
+        let text = why_no_report(&nsys(&wanted), &messages, &wanted, None, None);
+        assert!(text.downcast_ref::<NoReports>().is_none(), "{text}");
         for recording in [&first, &last] {
             std::fs::write(recording, "recorded").unwrap();
-            let told = why_no_report(&nsys(&wanted), &said, &wanted, None, None);
-            assert!(told.downcast_ref::<NoReports>().is_some(), "{told}");
-            let told = told.to_string();
-            assert!(told.contains(&format!("recorded is {}", recording.display())), "{told}");
-            assert!(told.contains("Unable to retrieve the importer version"), "{told}");
-            assert!(told.contains("QdstrmImporter in a folder host-linux-"), "{told}");
+            let text = why_no_report(&nsys(&wanted), &messages, &wanted, None, None);
+            assert!(text.downcast_ref::<NoReports>().is_some(), "{text}");
+            let text = text.to_string();
+            assert!(text.contains(&format!("recording: {}", recording.display())), "{text}");
+            assert!(text.contains("Unable to retrieve the importer version"), "{text}");
+            assert!(text.contains("QdstrmImporter in a folder host-linux-"), "{text}");
         }
         // It ran, and the next recording may go through it.
-        said.errors = lines(&[
+        messages.errors = lines(&[
             "Importer error status: Importation failed.",
             "Import Failed with unexpected exception",
             "Dynamic exception type",
             "std::exception::what: ProtobufSerializeException",
             "Failed to create 'a.qdstrm': No space left on device.",
         ]);
-        let told = why_no_report(&nsys(&wanted), &said, &wanted, None, None);
-        assert!(told.downcast_ref::<NoReports>().is_none(), "{told}");
-        let told = told.to_string();
-        assert!(told.contains("No space left on device") && told.contains("a.qdstrm"), "{told}");
-        let silent =
-            why_no_report(&nsys(&wanted), &Said::default(), &wanted, None, None).to_string();
-        assert!(silent.contains("a.nsys-rep. It said: nothing."), "{silent}");
+        let text = why_no_report(&nsys(&wanted), &messages, &wanted, None, None);
+        assert!(text.downcast_ref::<NoReports>().is_none(), "{text}");
+        let text = text.to_string();
+        assert!(text.contains("No space left on device") && text.contains("a.qdstrm"), "{text}");
+        let silent = why_no_report(&nsys(&wanted), &NsysMessages::default(), &wanted, None, None)
+            .to_string();
+        assert!(silent.contains("a.nsys-rep. Its messages: nothing."), "{silent}");
     }
 
-    /// The sentence is one that the importer holds (`Unknown %1% API function index: %2%`); the dump around it is made up after its form.
+    /// The sentence is one that the importer holds (`Unknown %1% API function index: %2%`); the
+    /// dump around it is made up after its form.
     #[test]
     fn the_cause_is_found_in_the_importers_dump() {
         let dir = tempfile::tempdir().unwrap();
         let wanted = dir.path().join("a.nsys-rep");
-        let said = Said {
+        let messages = NsysMessages {
             errors: lines(&[
                 "Importer error status: Importation failed.",
                 "**** Analysis failed with:",
@@ -269,16 +276,16 @@ mod tests {
             printed: lines(&["[1/2] [8%                          ] a.nsys-rep", "Generated:"]),
         };
         let words = dir.path().join("a.nsys.txt");
-        said.keep(&words).unwrap();
+        messages.keep(&words).unwrap();
         let kept = std::fs::read_to_string(&words).unwrap();
         assert_eq!(kept.lines().count(), 11, "{kept}");
-        let told = why_no_report(&nsys(&wanted), &said, &wanted, None, Some(&words));
-        assert!(told.downcast_ref::<NoReports>().is_some(), "{told}");
-        let told = told.to_string();
+        let text = why_no_report(&nsys(&wanted), &messages, &wanted, None, Some(&words));
+        assert!(text.downcast_ref::<NoReports>().is_some(), "{text}");
+        let text = text.to_string();
         for part in ["function index: 473", "which is newer", "NSYS_CMD", "a.nsys.txt"] {
-            assert!(told.contains(part), "{part} in {told}");
+            assert!(text.contains(part), "{part} in {text}");
         }
-        assert!(!told.contains("};") && !told.contains("8%"), "{told}");
+        assert!(!text.contains("};") && !text.contains("8%"), "{text}");
     }
 
     #[cfg(unix)]
