@@ -142,7 +142,7 @@ impl Ffmpeg {
     }
 }
 
-/// The last lines of what a child printed.
+/// The last lines of a child's output.
 pub fn tail(log: &mut std::fs::File) -> String {
     let mut bytes = Vec::new();
     let text = match log.rewind().and_then(|()| log.read_to_end(&mut bytes)) {

@@ -112,8 +112,7 @@ fn platforms_stand_side_by_side_with_ratios_of_what_is_believed() {
     let merged = report_of(&[("merged", old.to_owned())], None);
     assert_eq!(merged.platforms.platforms, ["jetson (orin1)", "jetson (orin2)"]);
     assert_eq!(merged.platforms.lines[0].cells[1][0].times_first, Some(1.2));
-    // The predecessor's rows stand beside segtrt's, without a ratio between them and with no say in
-    // who is faster.
+    // The predecessor's rows are next to segtrt's, without a ratio between them.
     let mixed = [HEAD, &row("a", "m", 100.0, "VALID"), &row("a", "n", 50.0, "VALID")].concat();
     let mixed = report_of(&[("merged", old.to_owned()), ("own", mixed)], None);
     let ratios = mixed

@@ -1,9 +1,10 @@
 /*!
 Mask quality against ground truth: region similarity J, boundary accuracy F and their mean.
 
-Two evaluators, because published numbers come from both: the Python predecessor's, and the official
-one of SA-V, which gives DAVIS 2017's numbers but for one case. They differ in which frames count,
-what a boundary is, and what is said of empty and missing masks; see [`MetricsKind`].
+There are two evaluators, because published numbers come from both: the Python predecessor's, and
+the official one of SA-V, which agrees with DAVIS 2017's except in one case. They differ in the
+counted frames, the definition of a boundary, and the treatment of empty and missing masks; see
+[`MetricsKind`].
 */
 
 mod boundary;
@@ -21,12 +22,12 @@ use serde::{Deserialize, Serialize};
 use crate::mask::Mask;
 use crate::stats::mean;
 
-/// Which evaluator's rules apply.
+/// The evaluator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum MetricsKind {
     /// The Python predecessor: every annotated frame counts, also the prompted one; a missing
-    /// prediction scores 0 even where there is nothing to find; thick boundary, square
+    /// prediction scores 0 even if the truth is empty; thick boundary, square
     /// neighbourhood.
     #[default]
     Predecessor,
@@ -38,7 +39,7 @@ pub enum MetricsKind {
 }
 
 impl MetricsKind {
-    /// The word that files carry.
+    /// The word in files.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Predecessor => "predecessor",
@@ -69,8 +70,8 @@ pub struct FrameScore {
     pub f: f64,
 }
 
-/// Scores a prediction that exists, by the rules of `kind`. One of another size than the truth is
-/// resized to it (nearest neighbour).
+/// Scores a prediction by the rules of `kind`. A prediction of another size is resized to the
+/// truth's (nearest neighbour).
 pub fn score_frame(kind: MetricsKind, truth: &Mask, prediction: &Mask) -> FrameScore {
     let prediction = if prediction.same_size(truth) {
         Cow::Borrowed(prediction)
@@ -85,14 +86,14 @@ pub fn score_frame(kind: MetricsKind, truth: &Mask, prediction: &Mask) -> FrameS
     FrameScore { j: truth.iou(&prediction), f }
 }
 
-/// Scores one object's frames as they come; holds numbers only, no masks.
+/// Scores one object's frames in order; it stores numbers, no masks.
 pub struct Scorer {
     kind: MetricsKind,
     j: Vec<f64>,
     f: Vec<f64>,
     /// Annotated frames so far.
     annotated: usize,
-    /// Official: the latest frame, which does not count if it turns out to be the last.
+    /// Official: the latest frame, which does not count if it is the last.
     latest: Option<Latest>,
     /// Official: the object, or a prediction of it, has been seen.
     appeared: bool,
@@ -100,7 +101,7 @@ pub struct Scorer {
     in_truth: bool,
 }
 
-/// A scored frame that may yet be the last.
+/// A scored frame that may be the last.
 struct Latest {
     score: FrameScore,
     truth_empty: bool,
@@ -133,7 +134,7 @@ impl Scorer {
         self.annotated += 1;
     }
 
-    /// The means over all frames that count; `None` when none does.
+    /// The means over all frames that count; `None` without any.
     pub fn finish(self) -> Option<Quality> {
         if self.kind == MetricsKind::Official && !self.in_truth {
             // The evaluator reports an object only if its truth shows it.

@@ -71,10 +71,9 @@ pub struct Header {
     pub filter: String,
     /// The decoder of the JPEG files or the video, with its version.
     pub decoder: String,
-    /// Mean and standard deviation of each channel that f16 values are normalised with; none for
-    /// bytes.
+    /// Mean and standard deviation of each channel for normalised f16 values; none for bytes.
     pub normalised: Option<[[f32; 3]; 2]>,
-    /// The files that the frames were decoded from.
+    /// The source files of the frames.
     pub source: FrameSource,
     /// The program that wrote the file.
     pub made_by: String,
@@ -137,13 +136,13 @@ impl Header {
     /// Reads the first page back.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// The fault as a sentence.
     pub(super) fn parse(page: &[u8]) -> Result<Self, String> {
         let number = |at: usize| -> Option<u32> {
             Some(u32::from_le_bytes(page.get(at..at + 4)?.try_into().ok()?))
         };
         if page.get(..MAGIC.len()) != Some(&MAGIC[..]) {
-            return Err("it does not begin as a file of predecoded frames does".to_owned());
+            return Err("it does not begin like a file of predecoded frames".to_owned());
         }
         let version = number(8).ok_or("it ends in its header")?;
         if version != VERSION {
@@ -157,12 +156,11 @@ impl Header {
         serde_json::from_slice(json).map_err(|error| format!("its header is unreadable: {error}"))
     }
 
-    /// What differs between a file and what is wanted, field by field; none where nothing does.
+    /// The first difference between a file and the wanted header; `None` if they agree.
     pub fn differs(&self, wanted: &Self) -> Option<String> {
         let fields = |header: &Self| match serde_json::to_value(header) {
             Ok(Value::Object(mut fields)) => {
-                // Another version of this program that writes the same format writes the same
-                // pixels.
+                // Versions of this program with the same format write the same pixels.
                 fields.remove("made_by");
                 fields
             }

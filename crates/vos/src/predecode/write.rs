@@ -189,7 +189,7 @@ pub fn remove_litter(dir: &Path) {
     }
 }
 
-/// Hashes what passes through.
+/// Hashes all written bytes.
 struct Hashing<W> {
     out: W,
     hasher: Sha256,

@@ -168,7 +168,7 @@ fn pass(raw: RawPass) -> Result<PassRecord> {
     let mut take = |name: &str| -> Result<Vec<Value>> {
         match columns.remove(name) {
             None | Some(Value::Null) => Ok(Vec::new()),
-            // Of a clip that comes again the scores are those of its first time.
+            // If a clip was repeated, the scores are those of its first repetition.
             Some(Value::Array(column)) if column.len() <= frames => Ok(column),
             Some(_) => bail!("{}: not a list of at most {frames} values", of(name)),
         }
