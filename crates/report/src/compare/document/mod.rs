@@ -8,18 +8,32 @@ mod csv_files;
 mod markdown;
 mod remarks;
 pub mod sweep;
-mod table;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use comfy_table::{CellAlignment, Table, presets};
 
 use super::judge::Comparison;
 use vos::files::atomic;
 
 pub use remarks::remarks;
-pub use table::render;
+
+/// The comparison's table on the screen.
+pub fn render(comparison: &Comparison) -> String {
+    let (header, rows) = cells::cells(comparison);
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.set_header(header);
+    for column in table.column_iter_mut().skip(2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    for row in rows {
+        table.add_row(row);
+    }
+    table.to_string()
+}
 
 /// Creates `out_dir` and writes every file into it. Returns their paths.
 ///
