@@ -20,8 +20,8 @@ pub fn notes(inputs: &Inputs, groups: &[Group]) -> Vec<String> {
     if invalid > 0 {
         notes.push(format!(
             "{invalid} of {rows} rows are INVALID. They are shown struck through with the reason, \
-             and are excluded from means, best groups and no comparison, unless a model has no \
-             other row: then its numbers are theirs and struck through too."
+             and are excluded from means, best groups and comparisons. If a model has no other \
+             row, its numbers are those of INVALID rows, struck through."
         ));
     }
     if unmeasured > 0 {

@@ -125,7 +125,7 @@ fn clip_differences(was: &ModelRun, now: &ModelRun) -> Vec<Difference> {
     if !gone.is_empty() || !new.is_empty() {
         let text = |count: usize, own: &[String]| match own.first() {
             Some(first) => {
-                format!("{count} objects, {} only in this run, such as {first}", own.len())
+                format!("{count} objects, {} not in the other run, such as {first}", own.len())
             }
             None => format!("{count} objects"),
         };
@@ -262,7 +262,7 @@ mod tests {
     fn other_clips_longer_clips_and_changed_clips_are_seen() {
         assert_found(
             |now| now.models[0].objects = vec![object("a", 9), object("c", 9)],
-            &["clips of m was 2 objects, 1 only in this run, such as b/0 and is 2 objects, 1 \
+            &["clips of m was 2 objects, 1 not in the other run, such as b/0 and is 2 objects, 1 \
                  only in this run, such as c/0"],
         );
         assert_found(

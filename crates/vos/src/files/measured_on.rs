@@ -94,7 +94,7 @@ pub(super) fn refusal(journal: &Path, differences: Vec<String>) -> anyhow::Error
     }
     anyhow::anyhow!(
         "{} has rows from another machine, data or library: {}; one table must not mix them. \
-         Resume with what they were measured on, choose another --out-dir, or run without \
+         Resume with the same ones, choose another --out-dir, or run without \
          --resume, which keeps these rows as {}",
         journal.display(),
         named.join(", "),

@@ -184,7 +184,7 @@ fn faults(found: &Equality, limits: Option<&EqualityLimits>, precision: &str) ->
     if !found.proves {
         faults.push(format!(
             "masks prove nothing: {} of {} reference masks have {} pixels or more and do not cover \
-             the frame, {} are empty on both on both sides; run clips and weights that give masks",
+             the frame, {} are empty on both sides; run clips and weights that give masks",
             found.counting, found.frames, PROOF.least_pixels, found.both_empty
         ));
     }
