@@ -155,8 +155,8 @@ fn check_contract(manifest: &Manifest) -> Result<()> {
         || (first_missing > 0 && first_missing % 2 == 0)
     {
         bail!(
-            "the track step has an even number of segments; expected track_keys and an odd number \
-             from track_seg0 on"
+            "the track step's parts are incomplete; expected track_keys and an odd number of \
+             segments from track_seg0 on"
         );
     }
     mask_decoder::check_answers(manifest)
