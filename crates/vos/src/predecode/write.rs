@@ -14,7 +14,7 @@ use half::f16;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
-use super::format::{Header, SUFFIX, file_name};
+use super::format::{Header, file_name};
 use super::read::{PreparedClip, source_of};
 use crate::dataset::{Clip, ClipError};
 use crate::files::atomic;
