@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use vos::bundle::{Bundle, Role, Wanted, find, list};
+use vos::bundle::{Bundle, Role, WantedBundle, find, list};
 
 use crate::support::small_bundle;
 
@@ -49,7 +49,7 @@ fn manifests(sizes: &[usize]) -> (tempfile::TempDir, Vec<PathBuf>) {
 fn found(sizes: &[usize], imgsz: Option<usize>) -> Result<usize, String> {
     let (_dir, roots) = manifests(sizes);
     let bundles = list(&roots).unwrap();
-    let wanted = Wanted { model: "edgetam_mini", imgsz, precision: "fp32" };
+    let wanted = WantedBundle { model: "edgetam_mini", imgsz, precision: "fp32" };
     find(&bundles, &roots, &wanted)
         .map(|bundle| bundle.manifest.model.imgsz)
         .map_err(|error| error.to_string())
@@ -67,7 +67,7 @@ fn a_missing_bundle_is_told_with_the_flags_that_take_what_is_there() {
     );
     let file = tempfile::NamedTempFile::new().unwrap();
     let roots = [PathBuf::from("/no/such/bundles"), file.path().to_owned()];
-    let wanted = Wanted { model: "edgetam", imgsz: None, precision: "fp32" };
+    let wanted = WantedBundle { model: "edgetam", imgsz: None, precision: "fp32" };
     let error = find(&[], &roots, &wanted).unwrap_err().to_string();
     assert!(error.contains("searched /no/such/bundles (missing), "), "{error}");
     assert!(error.contains(" (not a folder), found no bundle; export it with: python"), "{error}");

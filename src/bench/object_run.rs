@@ -15,7 +15,7 @@ use vos::dataset::{Clip, ObjectTruth};
 use vos::files;
 use vos::geometry::Geometry;
 use vos::overlay::OverlayWriter;
-use vos::predecode::{PreparedClip, Wanted};
+use vos::predecode::{PreparedClip, WantedFrames};
 use vos::prompt::ObjectPrompt;
 use vos::ranges::{self, Range};
 use vos::record::{
@@ -240,7 +240,7 @@ impl ObjectRunner<'_> {
         }
         let contract = &self.runner.manifest().contract;
         let normalisation = [contract.mean, contract.std];
-        let wanted = Wanted { clip, geometry, values: plan.values, normalisation };
+        let wanted = WantedFrames { clip, geometry, values: plan.values, normalisation };
         self.prepared = Some(PreparedClip::for_bench(&plan.dir, &wanted)?);
         Ok(())
     }

@@ -168,8 +168,8 @@ fn one(split: &dyn Dataset, video: &str, dir: &Path, options: &Options) -> Row {
         Ok(Done { path, frames, bytes, outcome, why, took }) => Row {
             video: video.to_owned(),
             result: match outcome {
-                predecode::Outcome::Written => "written",
-                predecode::Outcome::UpToDate => "up to date",
+                predecode::ClipOutcome::Written => "written",
+                predecode::ClipOutcome::UpToDate => "up to date",
             },
             reason: why,
             file: Some(path),

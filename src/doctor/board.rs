@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::check::Check;
 use host::timed_command;
-use vos::telemetry::{Source, Tegra};
+use vos::telemetry::{SensorSource, Tegra};
 
 /// Clocks that differ by less than this, MHz, are one clock.
 const SAME_CLOCK: f64 = 1.0;

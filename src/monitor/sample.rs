@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::monitor::tree;
 use host::board;
 use host::meminfo::MemInfo;
-use vos::telemetry::{self, Options, Source, Target, TelemetryError};
+use vos::telemetry::{self, Options, SensorSource, Target, TelemetryError};
 
 /// kB and MiB in one GB; the predecessor's GB are powers of two.
 const KIB_IN_GB: f64 = (1 << 20) as f64;
@@ -62,7 +62,7 @@ pub struct Extra {
 /// What is read for each sample.
 pub struct Sensors {
     root: PathBuf,
-    gpu: Option<Box<dyn Source>>,
+    gpu: Option<Box<dyn SensorSource>>,
     /// GPU and host share one memory.
     pub unified: bool,
     /// Why there are no readings of a GPU.

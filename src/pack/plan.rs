@@ -81,7 +81,7 @@ pub fn plan(wanted: &Wanted) -> Result<PackPlan> {
     let (mut bundles, mut problems, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
     for model in &models {
         let find = |precision| {
-            let wanted_bundle = bundle::Wanted { model, imgsz: Some(imgsz), precision };
+            let wanted_bundle = bundle::WantedBundle { model, imgsz: Some(imgsz), precision };
             bundle::find(&there, &wanted.onnx_dirs, &wanted_bundle)
         };
         let (half, single) = (find("fp16"), find("fp32"));

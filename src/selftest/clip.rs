@@ -267,7 +267,7 @@ mod tests {
         make(scratch.path()).unwrap();
         let split = scratch.path().join("split");
         let roots = ["onnx/bundles".into()];
-        let wanted = Wanted { model: "edgetam_mini", imgsz: Some(256), precision: "fp32" };
+        let wanted = WantedBundle { model: "edgetam_mini", imgsz: Some(256), precision: "fp32" };
         let bundles = bundle::list(&roots).unwrap();
         let reference = bundle::find(&bundles, &roots, &wanted).unwrap();
         let (key, settings) = (key(Precision::Fp32), settings());

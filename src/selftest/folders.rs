@@ -10,7 +10,7 @@ use super::record::EngineKey;
 use host::shell;
 use runtime::engine::{EngineManifest, manifest};
 use vos::bundle::manifest::Weights;
-use vos::bundle::{self, Bundle, Manifest, Wanted};
+use vos::bundle::{self, Bundle, Manifest, WantedBundle};
 use vos::precision::Precision;
 
 /// `<root>/<platform>/<model>_<imgsz>_<precision>`: no manifest lies deeper.
@@ -114,7 +114,7 @@ fn walk(dir: &Path, depth: usize, found: &mut Vec<Folder>) -> Result<()> {
 pub fn reference_of(folder: &Folder, bundles: &[Bundle], roots: &[PathBuf]) -> Result<Bundle> {
     let made_from = &folder.manifest.bundle;
     let (model, imgsz) = (made_from.model.name.as_str(), Some(made_from.model.imgsz));
-    let found = bundle::find(bundles, roots, &Wanted { model, imgsz, precision: "fp32" })
+    let found = bundle::find(bundles, roots, &WantedBundle { model, imgsz, precision: "fp32" })
         .context("no reference to compare with (--no-reference tests without one)")?;
     if identity(&found.manifest.weights) != identity(&made_from.weights) {
         bail!(

@@ -17,7 +17,7 @@ use host::child;
 use host::processor;
 use runtime::backend::Provider;
 use runtime::pipeline::{Mode, Options};
-use vos::bundle::{self, Bundle, Wanted};
+use vos::bundle::{self, Bundle, WantedBundle};
 use vos::dataset::{self, Dataset};
 use vos::model_tag::ModelTag;
 use vos::precision::Precision;
@@ -281,7 +281,7 @@ impl ModelSource {
         match self {
             Self::Bundles(bundles, roots) => {
                 let precision = args.precision.as_deref().unwrap_or(USUAL_PRECISION);
-                let wanted = Wanted { model: &tag.network, imgsz: args.imgsz, precision };
+                let wanted = WantedBundle { model: &tag.network, imgsz: args.imgsz, precision };
                 let found = bundle::find(bundles, roots, &wanted)?;
                 let model = &found.manifest.model;
                 Ok(ModelPlan {

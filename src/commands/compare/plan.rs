@@ -11,7 +11,7 @@ use super::baselines::{Baseline, baselines};
 use crate::commands::bench::parse_precision;
 use crate::compare::measure::{Clips, ModelWork, Plan, Referee, SideKind, SidePlan};
 use host::UsageError;
-use vos::bundle::{self, Bundle, Wanted};
+use vos::bundle::{self, Bundle, WantedBundle};
 use vos::model_tag::ModelTag;
 use vos::prompt::PromptKind;
 
