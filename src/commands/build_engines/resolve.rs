@@ -14,7 +14,7 @@ use runtime::builder::recipe::{self, Recipe};
 use runtime::engine::Settings;
 use runtime::engine::fp32_pins::Fp32Pins;
 use tensorrt::{Family, Version};
-use vos::bundle::{self, Bundle, Wanted};
+use vos::bundle::{self, Bundle, WantedBundle};
 use vos::model_tag::ModelTag;
 use vos::platform::{Platform, Platforms};
 use vos::precision::Precision;
@@ -94,7 +94,7 @@ impl<'a> Request<'a> {
         bundles: &[Bundle],
     ) -> Result<Result<(&Recipe, Bundle), String>> {
         let find = |recipe: &Recipe| {
-            let wanted = Wanted { model, imgsz: Some(self.imgsz), precision: recipe.graphs };
+            let wanted = WantedBundle { model, imgsz: Some(self.imgsz), precision: recipe.graphs };
             bundle::find(bundles, &self.args.onnx_dir, &wanted)
         };
         let mut first_missing = None;

@@ -9,7 +9,7 @@ use anyhow::Result;
 use super::args::{ChosenSide, CompareArgs, MeasureArgs, OwnSide};
 use super::baselines::{Baseline, baselines};
 use crate::commands::bench::parse_precision;
-use crate::compare::measure::{Clips, ModelWork, Plan, Referee, SideKind, SidePlan};
+use crate::compare::measure::{Clips, ModelWork, Plan, ReferencePlan, SideKind, SidePlan};
 use host::UsageError;
 use vos::bundle::{self, Bundle, WantedBundle};
 use vos::model_tag::ModelTag;
@@ -341,8 +341,9 @@ fn any_precision(
     tag: &ModelTag,
     imgsz: Option<usize>,
 ) -> Result<Bundle, String> {
-    let find =
-        |precision| bundle::find(bundles, roots, &WantedBundle { model: &tag.network, imgsz, precision });
+    let find = |precision| {
+        bundle::find(bundles, roots, &WantedBundle { model: &tag.network, imgsz, precision })
+    };
     find(SINGLE).or_else(|error| find("fp16").map_err(|_| format!("{error:#}")))
 }
 

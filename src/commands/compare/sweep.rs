@@ -10,7 +10,7 @@ use super::args::{CompareArgs, OwnSide};
 use super::command_line::command_line;
 use super::plan::{clips, models, own_side, own_sides, precision_of};
 use crate::commands::Outcome;
-use crate::compare::measure::{self, Plan, Referee, SideKind, SidePlan};
+use crate::compare::measure::{self, Plan, ReferencePlan, SideKind, SidePlan};
 use host::UsageError;
 use host::printable::printable;
 use report::compare::judge::SweepRow;
