@@ -181,7 +181,7 @@ mod tests {
     use crate::selftest::engine_run::Repeats;
     use clap::Parser;
     use runtime::engine::manifest::Sources;
-    use vos::bundle::{self, Graph, Manifest, MemoryKeyProjShape, Wanted};
+    use vos::bundle::{self, Graph, Manifest, MemoryKeyProjShape, WantedBundle};
 
     fn key(precision: Precision) -> EngineKey {
         EngineKey {
