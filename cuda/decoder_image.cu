@@ -41,7 +41,6 @@ __device__ __forceinline__ void multiply_add_eight(float (&c)[4], u32 a0, u32 a1
 __device__ __forceinline__ void load_pair(float& first, float& second, const float* from) {
     asm volatile("ld.global.nc.v2.f32 {%0,%1}, [%2];" : "=f"(first), "=f"(second) : "l"(from));
 }
-__device__ __forceinline__ float reciprocal_root(float x) { return rsqrtf(x); }
 
 // ---- attention ----
 

@@ -26,7 +26,7 @@ Grid: `x` = tiles of 64 tokens, `y` = the first convolution's (dy, dx).
 
 #include "ptx.cuh"
 #include "attention.cuh"
-#include "halves.cuh"
+#include "f16x2.cuh"
 #include "gelu.cuh"
 
 // ---- primitives ----
@@ -48,7 +48,6 @@ __device__ __forceinline__ u32 either(bool second, u32 a, u32 b) {
     asm("{ .reg .pred p; setp.ne.u32 p, %3, 0; selp.b32 %0, %2, %1, p; }" : "=r"(r) : "r"(a), "r"(b), "r"((u32)second));
     return r;
 }
-__device__ __forceinline__ float reciprocal_root(float x) { return rsqrtf(x); }
 __device__ __forceinline__ void store_two(float* to, float first, float second) {
     asm volatile("st.global.v2.f32 [%0], {%1,%2};" ::"l"(to), "f"(first), "f"(second) : "memory");
 }
@@ -205,7 +204,7 @@ private:
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
                     float& x = sums[j][of * 2 + i];
-                    x += floats_of((of == 0 ? near[j][i].x : near[j][i].y) >> right * 16).x;
+                    x += to_float2((of == 0 ? near[j][i].x : near[j][i].y) >> right * 16).x;
                     mean += x;
                 }
             mean = sum_of_quad(mean) * (1.0f / FIRST);
@@ -281,7 +280,7 @@ public:
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
                         const uint4& eight = fine[down2][j][i];
-                        float2 a = floats_of(either(right, eight.x, eight.y)), b = floats_of(either(right, eight.z, eight.w));
+                        float2 a = to_float2(either(right, eight.x, eight.y)), b = to_float2(either(right, eight.z, eight.w));
                         second[j][i] = bias[j * 2 + i] + (right2 ? a.y : a.x), second[j][i + 2] = bias[j * 2 + i] + (right2 ? b.y : b.x);
                     }
 #pragma unroll

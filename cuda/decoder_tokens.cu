@@ -9,7 +9,7 @@ block to a multiprocessor is enough: ptxas, left alone, saves registers, asks fo
 */
 #include "ptx.cuh"
 #include "attention.cuh"
-#include "halves.cuh"
+#include "f16x2.cuh"
 #include "decoder_tokens.cuh"
 
 // ---- primitives ----
@@ -321,7 +321,7 @@ __device__ __forceinline__ void gather(const GatherProblem& p, GatherShared& sha
         const u32 words[4] = {rows[i].x, rows[i].y, rows[i].z, rows[i].w};
 #pragma unroll
         for (int k = 0; k < 4; k++) {
-            float2 w = floats_of(words[k]);
+            float2 w = to_float2(words[k]);
             y.at[k * 2] += read * w.x, y.at[k * 2 + 1] += read * w.y;
         }
     }

@@ -5,7 +5,7 @@ Tokens are f32 and weights halves. The tensor cores multiply both without loss t
 rounded to halves and eight are what that left, so that one instruction has 22 bits of eight tokens. The order of the columns
 that are summed over is up to the kernel: a lane has eight in a row, 16 bytes of a weight. A token beyond 65504 becomes a NaN.
 
-Needs attention.cuh and halves.cuh in front.
+Needs attention.cuh and f16x2.cuh in front.
 */
 #pragma once
 
@@ -60,7 +60,7 @@ __device__ __forceinline__ Eight normalized(const Eight& x, const Eight& weight,
 /// Two floats as halves, and what these leave as halves.
 __device__ __forceinline__ void split(float a, float b, u32& high, u32& rest) {
     high = pack(a, b);
-    float2 rounded = floats_of(high);
+    float2 rounded = to_float2(high);
     rest = pack(a - rounded.x, b - rounded.y);
 }
 

@@ -42,8 +42,8 @@ __device__ __forceinline__ float gelu(float x) {
 }
 
 __device__ __forceinline__ u32 gelu_halves(u32 word) {
-    const float2 pair = floats_of(word);
-    return halves_of(gelu(pair.x), gelu(pair.y));
+    const float2 pair = to_float2(word);
+    return to_f16x2(gelu(pair.x), gelu(pair.y));
 }
 
 }  // namespace

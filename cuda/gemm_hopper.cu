@@ -21,7 +21,7 @@ two has seen all stages before it.
 
 #include "ptx.cuh"
 #include "common.cuh"
-#include "halves.cuh"
+#include "f16x2.cuh"
 #include "gelu.cuh"
 #include "wgmma.cuh"
 #include "tiles.cuh"
@@ -106,7 +106,7 @@ struct GemmBiasGelu : Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 4, 8 * 16 
         for (int j = 0; j < 8; j++) words[j] = from[j * 4];
     }
 
-    __device__ __forceinline__ u32 finished(float low, float high) const { return GELU ? halves_of(gelu(low), gelu(high)) : halves_of(low, high); }
+    __device__ __forceinline__ u32 finished(float low, float high) const { return GELU ? to_f16x2(gelu(low), gelu(high)) : to_f16x2(low, high); }
 
     /// Applies bias and GELU and stores whole lines of 128 bytes, which lanes assemble in shared
     /// memory: each warp has 16 rows there.
@@ -126,7 +126,7 @@ struct GemmBiasGelu : Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 4, 8 * 16 
                 u32 halves[4][4];
 #pragma unroll
                 for (int j = 0; j < 8; j++) {
-                    const float2 b = floats_of(words[j]);
+                    const float2 b = to_float2(words[j]);
                     const float* sum = sums[half] + (part * 8 + j) * 4;
                     halves[j / 2][j % 2 * 2] = finished(sum[0] + b.x, sum[1] + b.y);
                     halves[j / 2][j % 2 * 2 + 1] = finished(sum[2] + b.x, sum[3] + b.y);

@@ -39,14 +39,13 @@ parts, after their matmuls, and no other block reads it.
 
 #include "ptx.cuh"
 #include "common.cuh"
-#include "halves.cuh"
+#include "f16x2.cuh"
 #include "wgmma.cuh"
 #include "tiles.cuh"
 
 // ---- primitives ----
 
 __device__ __forceinline__ float float_from_lane(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
-__device__ __forceinline__ float reciprocal_root(float x) { return rsqrtf(x); }
 /// Three warps write vectors into shared memory, eight wait for them: named barrier 1, since 0 is
 /// the block's.
 __device__ __forceinline__ void vectors_give() { asm volatile("bar.arrive 1, 352;" ::: "memory"); }
@@ -252,8 +251,8 @@ struct GemmResidualLayerNorm : Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 8
             for (int i = 0; i < 2; i++) {
                 const float2 weight = shared_two(vector_at(1, j + i)), bias = shared_two(vector_at(2, j + i));
                 const float* x = sums + (j + i) * 4;
-                halves[i * 2] = halves_of((x[0] - mean[0]) * scale[0] * weight.x + bias.x, (x[1] - mean[0]) * scale[0] * weight.y + bias.y);
-                halves[i * 2 + 1] = halves_of((x[2] - mean[1]) * scale[1] * weight.x + bias.x, (x[3] - mean[1]) * scale[1] * weight.y + bias.y);
+                halves[i * 2] = to_f16x2((x[0] - mean[0]) * scale[0] * weight.x + bias.x, (x[1] - mean[0]) * scale[0] * weight.y + bias.y);
+                halves[i * 2 + 1] = to_f16x2((x[2] - mean[1]) * scale[1] * weight.x + bias.x, (x[3] - mean[1]) * scale[1] * weight.y + bias.y);
             }
             store_matrices(matrix + j * 16, halves);
         }

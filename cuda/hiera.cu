@@ -8,7 +8,7 @@
 // | hiera_gelu      | f16            | f16, in place  | 8 elements                    |
 // | hiera_max_pool  | f16 [4 S^2, N] | f32 [S^2, N]   | 8 columns of 2x2 tokens       |
 #include "common.cuh"
-#include "halves.cuh"
+#include "f16x2.cuh"
 #include "gelu.cuh"
 #include "layernorm.cuh"
 
@@ -21,8 +21,8 @@ __device__ __forceinline__ u32 greater_halves(u32 a, u32 b) {
     asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(word) : "r"(a), "r"(b));
     return word;
 #else
-    const float2 x = floats_of(a), y = floats_of(b);
-    return halves_of(x.x >= y.x ? x.x : y.x, x.y >= y.y ? x.y : y.y);
+    const float2 x = to_float2(a), y = to_float2(b);
+    return to_f16x2(x.x >= y.x ? x.x : y.x, x.y >= y.y ? x.y : y.y);
 #endif
 }
 
@@ -61,10 +61,10 @@ extern "C" __global__ void __launch_bounds__(256)
     // Two rows of 2 `side` tokens for each row of the result.
     const uint4* from = s + ((u64)(row * 4 * side) + column * 2) * units + unit;
     const uint4 a = from[0], b = from[units], c = from[2 * side * units], d = from[(2 * side + 1) * units];
-    const float2 first = floats_of(greater_halves(greater_halves(a.x, b.x), greater_halves(c.x, d.x)));
-    const float2 second = floats_of(greater_halves(greater_halves(a.y, b.y), greater_halves(c.y, d.y)));
-    const float2 third = floats_of(greater_halves(greater_halves(a.z, b.z), greater_halves(c.z, d.z)));
-    const float2 fourth = floats_of(greater_halves(greater_halves(a.w, b.w), greater_halves(c.w, d.w)));
+    const float2 first = to_float2(greater_halves(greater_halves(a.x, b.x), greater_halves(c.x, d.x)));
+    const float2 second = to_float2(greater_halves(greater_halves(a.y, b.y), greater_halves(c.y, d.y)));
+    const float2 third = to_float2(greater_halves(greater_halves(a.z, b.z), greater_halves(c.z, d.z)));
+    const float2 fourth = to_float2(greater_halves(greater_halves(a.w, b.w), greater_halves(c.w, d.w)));
     x[2 * (u64)at] = {first.x, first.y, second.x, second.y};
     x[2 * (u64)at + 1] = {third.x, third.y, fourth.x, fourth.y};
 }

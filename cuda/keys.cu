@@ -15,7 +15,7 @@ passes through shared memory.
 */
 #include "ptx.cuh"
 #include "attention.cuh"
-#include "halves.cuh"
+#include "f16x2.cuh"
 
 // ---- primitives ----
 
@@ -123,7 +123,7 @@ class Keys {
                 float lower[2], upper[2];
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    float2 turn = floats_of(turns[row][j * 2 + i]);
+                    float2 turn = to_float2(turns[row][j * 2 + i]);
                     float a = sums[0][row * 2 + i], b = sums[1][row * 2 + i];
                     lower[i] = a * turn.x - b * turn.y, upper[i] = a * turn.y + b * turn.x;
                 }

@@ -33,7 +33,7 @@ Grid: `x` = 32, of 256 threads and 97792 bytes of shared memory.
 */
 #include "ptx.cuh"
 #include "attention.cuh"
-#include "halves.cuh"
+#include "f16x2.cuh"
 #include "gelu.cuh"
 #include "latent_windows.cuh"
 

@@ -1,7 +1,7 @@
 /*!
 A latent's attention to the memory tokens of its square of the map (latent_windows.cu): one question a warp, and each token's norm with it.
 
-Needs attention.cuh and halves.cuh in front.
+Needs attention.cuh and f16x2.cuh in front.
 */
 #pragma once
 
@@ -10,11 +10,6 @@ Needs attention.cuh and halves.cuh in front.
 /// 16 bytes of tokens. Volatile: asked for where that is written, and not again.
 __device__ __forceinline__ void load_tokens(u32 (&r)[4], const f16* from) {
     asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "l"(from) : "memory");
-}
-__device__ __forceinline__ float reciprocal_root(float x) {
-    float r;
-    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-    return r;
 }
 
 // ---- attention ----
@@ -34,7 +29,7 @@ __device__ __forceinline__ void merge(float& sum, float& squares) {
         squares = fmaf(apart * apart, 0.5f / (mask * COUNT), squares + more);
     }
     sum *= 1.0f / WIDTH;
-    squares = reciprocal_root(squares * (1.0f / WIDTH) + NORM_EPSILON);
+    squares = reciprocal_root_ftz(squares * (1.0f / WIDTH) + NORM_EPSILON);
 }
 
 /// The tokens of a warp's latent: a lane has eight columns of each fourth one.
@@ -79,7 +74,7 @@ struct Window {
             float(&x)[8] = tokens[i], squares = 0.0f;
 #pragma unroll
             for (int k = 0; k < 4; k++) {
-                float2 pair = floats_of(raw[i][k]);
+                float2 pair = to_float2(raw[i][k]);
                 x[2 * k] = pair.x, x[2 * k + 1] = pair.y;
             }
             float mean = ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7])), own = mean * 0.125f;

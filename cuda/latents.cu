@@ -24,7 +24,7 @@ Grids: latents_attend `x` = 4 tiles of 64 latents, `y` = splits; the others `x` 
 */
 #include "ptx.cuh"
 #include "attention.cuh"
-#include "halves.cuh"
+#include "f16x2.cuh"
 #include "gelu.cuh"
 #include "latents.cuh"
 

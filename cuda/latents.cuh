@@ -1,7 +1,7 @@
 /*!
 What the perceiver's latents are multiplied with, and their attention to all tokens of the memory: what latents_attend does (latents.cu).
 
-Needs attention.cuh, halves.cuh and gelu.cuh in front.
+Needs attention.cuh, f16x2.cuh and gelu.cuh in front.
 */
 #pragma once
 
@@ -27,7 +27,6 @@ __device__ __forceinline__ float load_shared_float(u32 address) {
 __device__ __forceinline__ void store_shared_words(u32 address, u32 first, u32 second) {
     asm volatile("st.shared.v2.u32 [%0], {%1,%2};" ::"r"(address), "r"(first), "r"(second) : "memory");
 }
-__device__ __forceinline__ float reciprocal_root(float x) { return rsqrtf(x); }
 /// A zero that is known behind a barrier only. ptxas moves no loads across a barrier, but what depends on them it does: not what this is added to.
 __device__ __forceinline__ u32 zero_behind_barrier() { return (u32)__syncthreads_or(0); }
 
@@ -103,7 +102,7 @@ class Attend {
             float2 x[8];
             float sum = 0.0f, squares = 0.0f;
 #pragma unroll
-            for (int i = 0; i < 8; i++) x[i] = floats_of(rows[r][i >> 2][i & 3]), sum += x[i].x + x[i].y;
+            for (int i = 0; i < 8; i++) x[i] = to_float2(rows[r][i >> 2][i & 3]), sum += x[i].x + x[i].y;
             float mean = sum_of_lanes<1, 4>(sum) * (1.0f / WIDTH);
 #pragma unroll
             for (int i = 0; i < 8; i++) x[i].x -= mean, x[i].y -= mean, squares += x[i].x * x[i].x + x[i].y * x[i].y;
@@ -139,7 +138,7 @@ class Attend {
                 u32 unit[4];
 #pragma unroll
                 for (int j = 0; j < 4; j++) {
-                    float2 place = floats_of(places[r][of & 1][j]);
+                    float2 place = to_float2(places[r][of & 1][j]);
                     unit[j] = pack(sums[j][2 * r] + place.x, sums[j][2 * r + 1] + place.y);
                 }
                 store_shared(shared + (of < 2 ? KEYS : VALUES) + unit_at<128>(warp * 16 + r * 8 + group, (of & 1) * 4 + part), unit);

@@ -92,8 +92,8 @@ __device__ __forceinline__ void normalize_rows(const float* x, const float* __re
             const float4 v = values[r][j];
             const float m = mean[r], s = scale[r];
             uint2 four;
-            four.x = halves_of((v.x - m) * s * w.x + b.x, (v.y - m) * s * w.y + b.y);
-            four.y = halves_of((v.z - m) * s * w.z + b.z, (v.w - m) * s * w.w + b.w);
+            four.x = to_f16x2((v.x - m) * s * w.x + b.x, (v.y - m) * s * w.y + b.y);
+            four.y = to_f16x2((v.z - m) * s * w.z + b.z, (v.w - m) * s * w.w + b.w);
             ((uint2*)out)[(u64)(first + r) * units + lane + 32 * j] = four;
         }
     }

@@ -26,7 +26,7 @@ Grid: memory_spread ceil(grid / 8) x ceil(grid / 4); the others ceil(tokens / 32
 */
 #include "ptx.cuh"
 #include "attention.cuh"
-#include "halves.cuh"
+#include "f16x2.cuh"
 #include "gelu.cuh"
 #include "memory_blocks.cuh"
 
@@ -152,7 +152,7 @@ class Mix {
         for (int m = 0; m < 2; m++)
 #pragma unroll
             for (int i = 0; i < 2; i++)
-                store_shared_word(to + (m * 16 + i * 8) * 128, halves_of(gelu(hidden[m][i * 2]), gelu(hidden[m][i * 2 + 1])));
+                store_shared_word(to + (m * 16 + i * 8) * 128, to_f16x2(gelu(hidden[m][i * 2]), gelu(hidden[m][i * 2 + 1])));
     }
 
     /// Two steps: a chunk of the hidden columns by the warp's rows of D.
@@ -225,7 +225,7 @@ class Mix {
                 float of[8] = {bias[0].x, bias[0].y, bias[0].z, bias[0].w, bias[1].x, bias[1].y, bias[1].z, bias[1].w};
 #pragma unroll
                 for (int n = 0; n < 4; n++) {
-                    float2 pair = floats_of(words[n]);
+                    float2 pair = to_float2(words[n]);
                     sums[m][n][i * 2] = pair.x + of[n * 2], sums[m][n][i * 2 + 1] = pair.y + of[n * 2 + 1];
                 }
             }

@@ -8,7 +8,7 @@ of a row's eight pixels.
 By count, of an H200 at 1024 pixels: 1600 instructions of each of 16 warps, 3.7 us (8.5 were measured with empty caches), and 120 KB a block of pixels and taps, which come meanwhile.
 Other blocks read what a block does: y is not x.
 
-Needs attention.cuh and halves.cuh in front.
+Needs attention.cuh and f16x2.cuh in front.
 */
 #pragma once
 
@@ -106,7 +106,7 @@ class Spread {
             copies_wait<TAPS - 1>();
             block_barrier();
 #pragma unroll
-            for (int i = 0; i < FROM_COLUMNS; i++) pixels[i] = floats_of(shared_word(from + i * ROW));
+            for (int i = 0; i < FROM_COLUMNS; i++) pixels[i] = to_float2(shared_word(from + i * ROW));
 #pragma unroll
             for (int dx = 0; dx < TAPS; dx++)
 #pragma unroll

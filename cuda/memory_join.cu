@@ -27,7 +27,7 @@ Shared memory: 93 312 bytes. Grid: `x` = tiles of 16 tokens in a row, `y` = rows
 */
 #include "ptx.cuh"
 #include "attention.cuh"
-#include "halves.cuh"
+#include "f16x2.cuh"
 #include "gelu.cuh"
 
 // ---- primitives ----
@@ -38,7 +38,6 @@ __device__ __forceinline__ void store_shared_pair(u32 address, float first, floa
 __device__ __forceinline__ void store_unit(f16* to, const u32 (&r)[4]) {
     asm volatile("st.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(to), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
 }
-__device__ __forceinline__ float reciprocal_root(float x) { return rsqrtf(x); }
 
 // ---- attention ----
 

@@ -29,7 +29,7 @@ Grid: `x` = tiles across, `y` = tiles down, of each kernel's result.
 */
 #include "ptx.cuh"
 #include "attention.cuh"
-#include "halves.cuh"
+#include "f16x2.cuh"
 #include "gelu.cuh"
 #include "memory_widen.cuh"
 
@@ -186,7 +186,7 @@ private:
     }
     __device__ __forceinline__ static void split(u32& high, u32& low, float a, float b) {
         high = pack(a, b);
-        float2 of = floats_of(high);
+        float2 of = to_float2(high);
         low = pack(a - of.x, b - of.y);
     }
 
@@ -286,7 +286,7 @@ private:
         for (int i = 0; i < 2; i++) {
             float a = sums[2 * i], b = sums[2 * i + 1], squares = fmaf(a, a, b * b);
             squares += from_lane(squares, 1);
-            float root = reciprocal_root(fmaf(squares, 0.25f, NORM_EPSILON));
+            float root = reciprocal_root_ftz(fmaf(squares, 0.25f, NORM_EPSILON));
             u32 both = pack(gelu(fmaf(a * root, weight.x, bias.x)), gelu(fmaf(b * root, weight.y, bias.y)));
             int n = pixel(edge, part >> 1, i);
             // Zeros around what is convolved.
@@ -324,7 +324,7 @@ private:
             float mean = quad_sum((of[0] + of[1]) + (of[2] + of[3])) * (1.0f / 16);
 #pragma unroll
             for (int k = 0; k < 4; k++) of[k] -= mean, squares = fmaf(of[k], of[k], squares);
-            float root = reciprocal_root(fmaf(quad_sum(squares), 1.0f / 16, NORM_EPSILON));
+            float root = reciprocal_root_ftz(fmaf(quad_sum(squares), 1.0f / 16, NORM_EPSILON));
             u32 first = pack(gelu(fmaf(of[0] * root, norm_weight.x, norm_bias.x)), gelu(fmaf(of[1] * root, norm_weight.y, norm_bias.y)));
             u32 second = pack(gelu(fmaf(of[2] * root, norm_weight.z, norm_bias.z)), gelu(fmaf(of[3] * root, norm_weight.w, norm_bias.w)));
             if (y < side && x + i * 8 < side) *(uint2*)(p.narrow + (y * side + x + i * 8) * 16 + part * 4) = make_uint2(first, second);

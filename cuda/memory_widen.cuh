@@ -5,11 +5,6 @@ The third of the mask's convolutions (memory_mask.cu, whose head says how), and 
 
 // ---- primitives ----
 
-__device__ __forceinline__ float reciprocal_root(float x) {
-    float r;
-    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-    return r;
-}
 __device__ __forceinline__ float4 shared_floats(u32 address) {
     float4 r;
     asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w) : "r"(address) : "memory");
@@ -147,7 +142,7 @@ private:
             }
 #pragma unroll
         for (int k = 0; k < 4; k++)
-            roots[k >> 1][k & 1] = reciprocal_root(fmaf(quad_sum(squares[k >> 1][k & 1]), 1.0f / CHANNELS, NORM_EPSILON));
+            roots[k >> 1][k & 1] = reciprocal_root_ftz(fmaf(quad_sum(squares[k >> 1][k & 1]), 1.0f / CHANNELS, NORM_EPSILON));
     }
     /// Norm, activation and store of a pixel.
     __device__ __forceinline__ void finish(const WidenProblem& p, const float (&weight)[16], const float (&bias)[16], float root, int row,

@@ -56,6 +56,13 @@ __device__ __forceinline__ float reciprocal(float x) {
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
     return r;
 }
+/// 1 / sqrt(x), approximately; the second takes subnormal numbers for 0.
+__device__ __forceinline__ float reciprocal_root(float x) { return rsqrtf(x); }
+__device__ __forceinline__ float reciprocal_root_ftz(float x) {
+    float r;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return r;
+}
 /// The sums of two pairs of f16.
 __device__ __forceinline__ u32 add_halves(u32 a, u32 b) {
     u32 r;

@@ -216,7 +216,7 @@ fn a_fault_in_any_kernel_is_found() {
     std::fs::create_dir(&sources).unwrap();
     for name in [
         "common.cuh",
-        "halves.cuh",
+        "f16x2.cuh",
         "gelu.cuh",
         "layernorm.cuh",
         "preprocess.cu",
@@ -341,7 +341,7 @@ fn the_sources_of_the_kernels_give_what_float64_gives() {
     let said = String::from_utf8_lossy(&ran.stdout);
     assert!(ran.status.success(), "{said}{}", String::from_utf8_lossy(&ran.stderr));
     let windows = std::fs::read_to_string("cuda/window_attention.cu").unwrap();
-    let emulated = std::fs::read_to_string("tests/emulate/windows.cpp").unwrap();
+    let emulated = std::fs::read_to_string("tests/emulate/window_attention.cpp").unwrap();
     for (name, columns, queries, keys) in WINDOWS {
         let of = |line: &&str| {
             line.starts_with(&format!("window_attention_{name} ")) && line.ends_with(" ok")

@@ -14,7 +14,7 @@ after; what an order says it writes is written, zeros and all.
 static float __fmul_rn(float a, float b) { return a * b; }
 static float __fadd_rn(float a, float b) { return a + b; }
 #include "../../cuda/common.cuh"
-#include "../../cuda/halves.cuh"
+#include "../../cuda/f16x2.cuh"
 #include "../../cuda/gelu.cuh"
 
 /// A matrix of halves and its boxes of 64 columns.

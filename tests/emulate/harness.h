@@ -17,6 +17,7 @@ static bool shipped_alone(int count, char** words) { return count > 1 && !strcmp
 /// How far off an approximate instruction is: as far as it may be.
 static float off_by(float most) { return most; }
 static float reciprocal_root(float x) { return (1 + 0x1p-22f) / sqrtf(x); }
+static float reciprocal_root_ftz(float x) { return reciprocal_root(x); }
 static float reciprocal(float x) { return (1 - 0x1p-23f) / x; }
 
 /// A warp's access to shared memory, BYTES a lane. Counted as a conflict: each time that a bank is asked for another of its words

@@ -15,7 +15,7 @@ static void load_shared(float (&r)[4], u32 a) { memcpy(r, shared_bytes<16>(a), 1
 static float2 load_shared_pair(u32 a) { return shared_value<float2>(a); }
 static void store_shared_word(u32 a, u32 r) { store_shared_value(a, r); }
 static void store_shared_float(u32 a, float r) { store_shared_value(a, r); }
-#include "../../cuda/halves.cuh"
+#include "../../cuda/f16x2.cuh"
 #include "attention.cuh.attention"
 #include "../../cuda/gelu.cuh"
 #include "latent_windows.cuh.attention"

@@ -14,7 +14,7 @@ static float2 load_shared_pair(u32 a) { return shared_value<float2>(a, false); }
 static void store_shared_pair(u32 a, float2 r) { store_shared_value(a, r, false); }
 static void store_shared_float(u32 a, float r) { store_shared_value(a, r, false); }
 #include "attention.cuh.attention"
-#include "../../cuda/halves.cuh"
+#include "../../cuda/f16x2.cuh"
 #include "../../cuda/gelu.cuh"
 #include "latents.cuh.attention"
 #include "latents.cu.attention"

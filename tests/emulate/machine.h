@@ -117,12 +117,12 @@ struct Fragments {
     alignas(64) u32 a[4][32], b[2][32];
     alignas(64) float a_low[4][32], a_high[4][32], b_low[2][32], b_high[2][32], c[16][8];
 };
-static void floats_of_all(const u32* from, float* low, float* high, int count) {
+static void to_floats(const u32* from, float* low, float* high, int count) {
     for (int i = 0; i < count; i++) low[i] = host_from_half((uint16_t)from[i]), high[i] = host_from_half((uint16_t)(from[i] >> 16));
 }
 /// Products of halves are exact in floats, so that a fused multiplication changes nothing.
 WITH_AVX2 static void multiply_fragments(Fragments& x) {
-    floats_of_all(x.a[0], x.a_low[0], x.a_high[0], 4 * 32), floats_of_all(x.b[0], x.b_low[0], x.b_high[0], 2 * 32);
+    to_floats(x.a[0], x.a_low[0], x.a_high[0], 4 * 32), to_floats(x.b[0], x.b_low[0], x.b_high[0], 2 * 32);
     for (int r = 0; r < 16; r++) {
         float sums[8];
         for (int n = 0; n < 8; n++) sums[n] = x.c[r][n];

@@ -1,5 +1,5 @@
 // cuda/memory_blocks.cu for the CPU: after machine.h, the primitives and the sections of the source.
-#include "../../cuda/halves.cuh"
+#include "../../cuda/f16x2.cuh"
 #include "../../cuda/gelu.cuh"
 static u32 shared_word(u32 a) { return shared_value<u32>(a); }
 static float4 shared_floats(u32 a) { return shared_value<float4>(a); }

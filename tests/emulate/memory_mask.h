@@ -10,7 +10,7 @@ static void store_word(u32 a, u32 word) { store_shared_value(a, word); }
 // These are a part of the lanes' alone.
 static void store_float(u32 a, float x) { store_shared_value(a, x, false); }
 static void store_words(u32 a, u32 first, u32 second) { store_shared_value(a, uint2{first, second}, false); }
-#include "../../cuda/halves.cuh"
+#include "../../cuda/f16x2.cuh"
 #include "../../cuda/gelu.cuh"
 #include "memory_widen.cuh.attention"
 #include "memory_mask.cu.attention"

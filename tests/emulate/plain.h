@@ -8,6 +8,7 @@ What harness.h watches and counts, without: for the stand-in driver, whose launc
 /// a thousand times larger in the network of tests/data/fused: it has weights of 1024 after a sine.
 static float off_by(float) { return 0.0f; }
 static float reciprocal_root(float x) { return 1.0f / sqrtf(x); }
+static float reciprocal_root_ftz(float x) { return reciprocal_root(x); }
 static float reciprocal(float x) { return 1.0f / x; }
 
 template <int BYTES> static void* shared_bytes(u32 address, bool = true) {

@@ -122,7 +122,7 @@ pub fn shared() -> Option<&'static Fakes> {
 }
 
 /// The kernels whose shipped sources run as a fibre a thread, each in an object.
-const SOURCES: [&str; 3] = ["sources", "sources_attention", "sources_products"];
+const SOURCES: [&str; 3] = ["sources", "sources_attention", "sources_gemm"];
 
 /// Compiles these for [`compile_kernels`], side by side; none, said aloud, where there is no compiler.
 fn compile_sources(dir: &Path) -> Option<()> {

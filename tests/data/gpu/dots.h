@@ -3,7 +3,7 @@
 
 #include "half.h"
 
-inline std::vector<float> floats_of(const uint16_t* from, uint64_t count) {
+inline std::vector<float> to_float2(const uint16_t* from, uint64_t count) {
     const float* table = host_halves();
     std::vector<float> made(count);
     for (uint64_t i = 0; i < count; i++) made[i] = table[from[i]];

@@ -12,7 +12,7 @@ extern "C" void hiera_layernorm_hopper(const float* x, const float* weight, cons
     hiera_layernorm(x, weight, bias, out, rows, columns, ahead, lines);
 }
 
-// Of sources.cpp, sources_attention.cpp and sources_products.cpp.
+// Of sources.cpp, sources_attention.cpp and sources_gemm.cpp.
 extern const Table SOURCES, SOURCES_OF_ATTENTION, SOURCES_OF_PRODUCTS;
 
 namespace {

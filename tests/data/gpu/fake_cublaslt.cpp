@@ -80,7 +80,7 @@ void multiply(void* argument) {
     const auto [magic, which, m, n, k, output, workspace, spare] = of;
     const bool halves = output == R_16F;
     const float used = fault("counts") ? (float)(*reinterpret_cast<uint32_t*>(parts))++ : 0.0f;
-    const std::vector<float> a = floats_of(left, m * k), b = floats_of(right, n * k);
+    const std::vector<float> a = to_float2(left, m * k), b = to_float2(right, n * k);
     const bool rounds = fault("halves"), adds = fault("second") && which != 0, edge = fault("edge"), changes = fault("unsteady"), unbiased = fault("bias");
     const float kept = fault("twice") && beta != 0.0f ? 2.0f : beta;
     runs++;

@@ -4,7 +4,7 @@ reference: maps that windows reach over, pooled queries, several pairs in a bloc
 over several blocks. With `shipped` a few of the cases.
 */
 #include "harness.h"
-#include "windows.h"
+#include "window_attention.h"
 
 struct Case { int grid, window, heads, depth; bool pooled; int warps, together, parts; float scale; };
 

@@ -8,7 +8,7 @@ namespace products {
 }  // namespace products
 namespace norms {
 static void prefetch_far_line(const void* from) { (void)*(volatile const unsigned char*)from; }
-#include "../../emulate/norms.h"
+#include "../../emulate/gemm_layernorm.h"
 #include "gemm_layernorm_hopper.cu.instances"
 }  // namespace norms
 

@@ -1,3 +1,3 @@
 // The attention inside windows as Hopper computes it.
 #define HOPPER
-#include "windows.cpp"
+#include "window_attention.cpp"
