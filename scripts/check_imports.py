@@ -28,8 +28,6 @@ LAYERS = (
     ("segtrt-runtime",),
     ("segtrt",),
 )
-# Circles that are being untied.
-KNOWN = {("segtrt-kernels", ("gemm", "hiera"))}
 # Files and folders of a module of the kernels' crate that belong to its self-test.
 CASES = ("cases", "drawn", "reference", "selftest")
 WITH_CASES = "segtrt-kernels"
@@ -161,8 +159,6 @@ def faults(root, layers=LAYERS):
                 yield f"{name} depends on {need}, which is not below it"
         graph = arrows(source, CASES if name == WITH_CASES else ())
         for circle in circles(graph):
-            if (name, tuple(circle)) in KNOWN:
-                continue
             ways = [
                 f"{module} -> {target} ({file.relative_to(root)})"
                 for module in circle

@@ -90,6 +90,10 @@ def text_of(library, program, size, get):
     return text.value.decode()
 
 
+# NVRTC puts every inline statement between two comments, which are a fifth of the text.
+INLINE_COMMENT = re.compile(r"^\t// (?:begin|end) inline asm\n", re.M)
+
+
 def compile_ptx(module):
     """The PTX of a module, below a header that says what it was made from."""
     library, name = open_nvrtc(module.nvrtc), module.source
@@ -111,7 +115,7 @@ def compile_ptx(module):
         f"// Made from {', '.join([*module.headers, name])} by scripts/kernels.py; not to be edited.",
         f"// sha256 of these, one after the other: {hashlib.sha256(b''.join([*headers, source])).hexdigest()}",
         f"// NVRTC {module.nvrtc[0]}.{module.nvrtc[1]} {' '.join(module.options)}",
-        ptx.strip(),
+        INLINE_COMMENT.sub("", ptx).strip(),
         "",
     ])
 

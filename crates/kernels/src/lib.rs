@@ -41,8 +41,11 @@ use anyhow::{Context, Result, bail, ensure};
 
 pub use attention::{Attention, AttentionKernels, AttentionShape, HEAD, Values, WIDEST_HEAD};
 pub use bank::BankState;
-pub use gemm::{GemmKernels, GemmLayerNormKernels, GemmLayerNormOperands, autotuned_kernels};
-pub use hiera::{HieraKernels, StandaloneTrunk, TrunkExecutor, TrunkSource, autotune, gemm_shapes};
+pub use gemm::{GemmKernels, GemmLayerNormKernels, GemmLayerNormOperands};
+pub use hiera::{
+    HieraKernels, StandaloneTrunk, TrunkExecutor, TrunkSource, autotune, autotuned_kernels,
+    gemm_shapes,
+};
 pub use images::{Kept, Topic as Source};
 pub use mask::{COUNTERS_BYTES, MaskCounts, MaskMaker, NON_FINITE_BYTES};
 pub use mask_decoder::{Answer, MaskDecoder};

@@ -19,4 +19,4 @@ mod tile_config;
 pub use bias_gelu::GemmKernels;
 pub use residual_layernorm::{GemmLayerNormKernels, GemmLayerNormOperands};
 pub(crate) use selftest::TOPIC;
-pub use tile_config::autotuned_kernels;
+pub(crate) use tile_config::kernel_names;

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 
 use super::{bias_gelu, residual_layernorm};
-use crate::hiera::LAYERNORM_PDL;
 use crate::images::{self, Topic};
 use cuda::module::{Arg, Function, Launch, LaunchMode};
 use cuda::tensor_map::TensorMap;
@@ -25,15 +24,14 @@ const ROW_BYTES: u32 = 128;
 const MMA_K: usize = 16;
 const TILE_K: usize = 64;
 
-/// Names of the kernels that autotuning tries on this GPU: the GEMM kernels, and the LayerNorm with
-/// programmatic dependent launch. Whether the driver takes them and a cluster fits is not asked. A
-/// build writes them into the manifest, so that a program with other kernels autotunes again.
-pub fn autotuned_kernels(gpu: &Gpu) -> Vec<&'static str> {
+/// Names of the GEMM kernels for this GPU. Whether the driver takes them and a cluster fits is not
+/// asked.
+pub(crate) fn kernel_names(gpu: &Gpu) -> Vec<&'static str> {
     if gpu.facts().sm != HOPPER {
         return Vec::new();
     }
     let gemms = bias_gelu::configs().chain(residual_layernorm::configs());
-    gemms.map(|config| config.name).chain([LAYERNORM_PDL]).collect()
+    gemms.map(|config| config.name).collect()
 }
 
 /// Whether the kernels support this K: multiples of 16 from 64 on.

@@ -15,7 +15,7 @@ use cuda::module::{Arg, Function, Launch, Module};
 use cuda::{Gpu, LaunchMode, Stream, View};
 
 /// The LayerNorm with programmatic dependent launch: for Hopper only.
-pub(crate) const LAYERNORM_PDL: &str = "hiera_layernorm_hopper";
+pub(super) const LAYERNORM_PDL: &str = "hiera_layernorm_hopper";
 /// Threads of a block.
 const THREADS: u32 = 256;
 /// Bytes of an f16 and of an f32.

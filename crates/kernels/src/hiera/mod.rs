@@ -26,9 +26,8 @@ pub(crate) mod selftest;
 mod shapes;
 mod weights;
 
-pub use autotune::{StandaloneTrunk, autotune};
+pub use autotune::{StandaloneTrunk, autotune, autotuned_kernels};
 pub use executor::{TrunkExecutor, TrunkSource};
 pub use kernels::HieraKernels;
-pub(crate) use kernels::LAYERNORM_PDL;
 pub(crate) use selftest::{TOPIC, WHOLE_TRUNK};
 pub use shapes::gemm_shapes;

@@ -100,9 +100,9 @@ impl Track {
                 let segments = segments.iter().map(single).collect::<Result<_>>()?;
                 let keys = match keys {
                     KeyEngine::Engine(loaded) => KeySource::Engine(single(loaded)?),
-                    KeyEngine::Kernel(shape, weights) => {
-                        KeySource::Kernel(Rc::new(MemoryKeyProj::new(gpu, *shape, weights, stream)?))
-                    }
+                    KeyEngine::Kernel(shape, weights) => KeySource::Kernel(Rc::new(
+                        MemoryKeyProj::new(gpu, *shape, weights, stream)?,
+                    )),
                 };
                 let decoder = decoder.as_ref().map(|(shape, weights)| {
                     Ok::<_, anyhow::Error>(Rc::new(MaskDecoder::new(gpu, *shape, weights, stream)?))

@@ -18,8 +18,9 @@ use zerocopy::IntoBytes;
 
 use super::executor::{TrunkExecutor, TrunkSource};
 use super::gemm::GemmImpl;
+use super::kernels::LAYERNORM_PDL;
 use crate::attention::AttentionKernels;
-use crate::gemm::autotuned_kernels;
+use crate::gemm;
 use cuda::cublaslt::{Choice, Choices, Matmul};
 use cuda::{Capturable, CapturedGraph, Event, Gpu, MemoryTag, Stream, View};
 use trials::{Clock, Trials, tune_algorithm, tune_gemm_impls, tune_pdl};
@@ -27,6 +28,15 @@ use vos::bundle::trunk::{BlockWeights, Trunk};
 use vos::noise::Noise;
 
 mod trials;
+
+/// Names of the kernels that autotuning tries on this GPU: the GEMM kernels, and the LayerNorm with
+/// programmatic dependent launch. A build writes them into the manifest, so that a program with
+/// other kernels autotunes again.
+pub fn autotuned_kernels(gpu: &Gpu) -> Vec<&'static str> {
+    let gemms = gemm::kernel_names(gpu);
+    let layernorm = (!gemms.is_empty()).then_some(LAYERNORM_PDL);
+    gemms.into_iter().chain(layernorm).collect()
+}
 
 /// The seed of the random tokens.
 const SEED: u64 = 8;
