@@ -60,22 +60,14 @@ fn selftest(dir: &Path, csv: &Path) -> assert_cmd::Command {
 fn every_kernel_equals_the_cpu_bit_for_bit() {
     let Some(fakes) = shared() else { return };
     let dir = tempfile::tempdir().unwrap();
-    // Of kernels on tensor cores only cases of few elements: a fibre a thread is slow.
-    let said = contains("agree with the CPU, 0 failed");
-    let exact = dir.path().join("exact.csv");
-    let topics = "preprocess,mask,bank,trunk,nvjpeg,products,whole-trunks";
-    selftest(fakes.dir(), &exact)
-        .args(["--topics", topics])
-        .assert()
-        .success()
-        .stdout(said.clone().and(contains("SKIPPED nvJPEG's pixels")))
-        .stdout(contains("SKIPPED GEMMs: no cuBLASLt (libcublasLt.so) found"));
     let csv = dir.path().join("kernels.csv");
-    let topics = "attention,keys,decoder,memory-encoder";
-    let few = ["--topics", topics, "--max-elements", "100000"];
-    selftest(fakes.dir(), &csv).args(few).assert().success().stdout(said);
-    let both = |name: &str| [column(&exact, name), column(&csv, name)].concat();
-    let kernels = both("kernel");
+    // Large cases of attention and memory encoder take minutes; small ones run in the next test.
+    let topics = "preprocess,mask,bank,trunk,keys,decoder,nvjpeg,products,whole-trunks";
+    let said = contains("agree with the CPU, 0 failed")
+        .and(contains("SKIPPED nvJPEG's pixels"))
+        .and(contains("SKIPPED GEMMs: no cuBLASLt (libcublasLt.so) found"));
+    selftest(fakes.dir(), &csv).args(["--topics", topics]).assert().success().stdout(said);
+    let kernels = column(&csv, "kernel");
     let of = |name: &str| kernels.iter().filter(|kernel| *kernel == name).count();
     for filter in ["bicubic", "antialiased", "bilinear"] {
         for element in ["f32", "f16"] {
@@ -83,24 +75,24 @@ fn every_kernel_equals_the_cpu_bit_for_bit() {
             assert!(of(&format!("preprocess {filter} {element}")) >= 31);
         }
     }
-    for (_, name) in ATTENTION {
-        assert!(of(name) >= 1 && of(&format!("{name} and combine")) >= 3, "{name}");
-    }
     let others = [
         ("mask", 10),
         ("mask counts", 50),
         ("bank inputs", 6),
         ("bank advance", 6),
-        ("memory_keys", 2),
-        ("mask decoder", 4),
-        ("memory encoder", 8),
+        ("memory_keys", 5),
+        ("mask decoder", 8),
     ];
     for (name, least) in others.into_iter().chain(TRUNK) {
         assert!(of(name) >= least, "{} cases of {name}", of(name));
     }
-    assert!(both("verdict").iter().all(|verdict| verdict == "passed"));
-    assert!(both("different").iter().all(|different| different == "0"));
-    assert!(both("form").iter().all(|form| form == "PTX 7.8 for sm_75 and newer"));
+    assert_all_passed(&csv);
+}
+
+fn assert_all_passed(csv: &Path) {
+    assert!(column(csv, "verdict").iter().all(|verdict| verdict == "passed"));
+    assert!(column(csv, "different").iter().all(|different| different == "0"));
+    assert!(column(csv, "form").iter().all(|form| form == "PTX 7.8 for sm_75 and newer"));
 }
 
 /// What sanitizers are run with: quick, without a kernel that no case is left of, and never silent.
@@ -122,6 +114,7 @@ fn large_cases_can_be_left_out_and_are_counted() {
             "{left_out} of {all} kernel cases were left out: more than {most} elements (--max-elements)"
         );
         assert!(said.contains(&line), "{said}");
+        assert_all_passed(&csv);
         (column(&csv, "kernel"), report)
     };
     let (kernels, report) = of("128000");
