@@ -10,7 +10,7 @@ SEGTRT := target/release/segtrt
 
 PREFIX ?= $(HOME)/.local
 
-.PHONY: help demo test test-lab test-slurm install lint bench-metrics clean prerequisites
+.PHONY: help demo test test-rust test-export test-lab test-slurm install lint bench-metrics clean prerequisites
 
 help: ## This list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -21,9 +21,15 @@ demo: prerequisites $(ORT_STAMP) ## Build, make a synthetic split, measure a sma
 	$(SEGTRT) synth --out demo/split --videos 2 --objects 2 --frames 48 --size 640x360 --seed 7
 	$(SEGTRT) bench --split-dir demo/split --models edgetam_mini_points,edgetam_mini_bbox --out-dir demo/out --save-overlays
 
-test: prerequisites $(ORT_STAMP) $(RTX_STAMP) $(TESTS_STAMP) $(NVRTC_STAMP) lint ## Formatting, lints and every test that needs no GPU.
+# The exporter's tests and the check of the PTX run while rustc compiles.
+test: prerequisites $(ORT_STAMP) $(RTX_STAMP) $(TESTS_STAMP) $(NVRTC_STAMP) ## Formatting, lints and every test that needs no GPU.
+	+$(MAKE) --no-print-directory -j2 test-rust test-export
+
+test-rust: lint
 	cargo test --locked --workspace
-	python3 -m unittest discover -q -s pytorch
+	python3 -m unittest discover -q -s pytorch  # compares with the program that was just built
+
+test-export: $(TESTS_STAMP) $(NVRTC_STAMP)
 	$(VENV)/bin/python -m unittest discover -q -s onnx
 	PYTHONPATH=$(VENV)/nvrtc-11:$(VENV)/nvrtc-12 $(VENV)/bin/python scripts/kernels.py --check
 
