@@ -141,7 +141,7 @@ fn compile_sources(dir: &Path) -> Option<()> {
 }
 
 /// Contracted products would round differently than the kernels do.
-const KERNELS: [&str; 3] = ["-std=c++17", "-O3", "-ffp-contract=off"];
+const KERNELS: [&str; 3] = ["-std=c++17", "-O2", "-ffp-contract=off"];
 
 /// Compiles the emulation of the kernels into `dir`, with the objects that `compiled` has; none,
 /// said aloud, where there is no compiler.
