@@ -62,7 +62,7 @@ fn every_kernel_equals_the_cpu_bit_for_bit() {
     let dir = tempfile::tempdir().unwrap();
     let csv = dir.path().join("kernels.csv");
     // Large cases of attention and memory encoder take minutes; small ones run in the next test.
-    let topics = "preprocess,mask,bank,trunk,keys,decoder,nvjpeg,products,whole-trunks";
+    let topics = "preprocess,mask,bank,hiera,memory-key-proj,mask-decoder,nvjpeg,gemm,trunk";
     let said = contains("agree with the CPU, 0 failed")
         .and(contains("SKIPPED nvJPEG's pixels"))
         .and(contains("SKIPPED GEMMs: no cuBLASLt (libcublasLt.so) found"));
