@@ -136,16 +136,16 @@ impl Recorder {
         let version = &self.nsys.version;
         let pass = match reported {
             Err(error) => Err(error),
-            Ok(Told::Pass(pass)) if status.success() => sound(*pass),
-            Ok(Told::Failed(reason)) => Err(anyhow!("the profiled program failed: {reason}")),
-            Ok(Told::Pass(_)) => Err(anyhow!(
-                "nsys {version} ended with {status} after the pass; its output: {said}"
+            Ok(Reported::Pass(pass)) if status.success() => sound(*pass),
+            Ok(Reported::Failed(reason)) => Err(anyhow!("the profiled program failed: {reason}")),
+            Ok(Reported::Pass(_)) => Err(anyhow!(
+                "nsys {version} ended with {status} after the pass; its messages: {messages}"
             )),
-            Ok(Told::Nothing) if status.success() => Err(anyhow!(
-                "the profiled program ended without a result, and nsys {version} reported no error; its output: {said}"
+            Ok(Reported::Nothing) if status.success() => Err(anyhow!(
+                "the profiled program ended without a result, but nsys {version} reported success; its messages: {messages}"
             )),
-            Ok(Told::Nothing) => Err(anyhow!(
-                "nsys {version} ended with {status}, the profiled program without a result; its output: {said}"
+            Ok(Reported::Nothing) => Err(anyhow!(
+                "nsys {version} ended with {status}, the profiled program without a result; its messages: {messages}"
             )),
         };
         Ok((pass, messages))
