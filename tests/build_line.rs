@@ -49,7 +49,7 @@ impl Yard {
         let fakes = fakes()?;
         let dir = tempfile::tempdir().unwrap();
         let text = "[small]\ntitle = \"a small board\"\nsm = 90\nmemory_mb = 4096\nunified = false\nmodels = [\"edgetam_mini\"]\n\
-             precision = \"fp32\"\nimgsz = 256\nworkspace_mb = 64\nbank = \"exact\"\nopt_level = 3\ndevice_names = [\"Small\"]\n";
+             precision = \"fp32\"\nimgsz = 256\nworkspace_mb = 64\ntrack_variant = \"per-fill-level\"\nopt_level = 3\ndevice_names = [\"Small\"]\n";
         std::fs::write(dir.path().join("platforms.toml"), text).unwrap();
         Some(Self { dir, fakes })
     }

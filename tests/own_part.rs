@@ -142,7 +142,7 @@ impl Yard {
     pub fn new(own: &Own) -> Option<Self> {
         let (fakes, dir) = (crate::build_line::fakes()?, tempfile::tempdir().unwrap());
         let table = "[small]\ntitle = \"a small board\"\nsm = 90\nmemory_mb = 4096\nunified = false\nmodels = [\"edgetam_mini\"]\n\
-             precision = \"fp16\"\nimgsz = 64\nworkspace_mb = 64\nbank = \"fused\"\nopt_level = 3\ndevice_names = [\"Small\"]\n";
+             precision = \"fp16\"\nimgsz = 64\nworkspace_mb = 64\ntrack_variant = \"segmented\"\nopt_level = 3\ndevice_names = [\"Small\"]\n";
         fs::write(dir.path().join("platforms.toml"), table).unwrap();
         (own.bundle)(&dir.path().join("onnx/edgetam_mini_64_fp16"), true);
         Some(Self { dir, fakes, graph: own.graph })

@@ -36,7 +36,7 @@ impl Yard {
             }
         }
         let table = "[small]\ntitle = \"a small board\"\nsm = 90\nmemory_mb = 4096\nunified = false\nmodels = [\"edgetam_mini\"]\n\
-             precision = \"fp32\"\nimgsz = 64\nworkspace_mb = 64\nbank = \"exact\"\nopt_level = 3\ndevice_names = [\"Small\"]\n";
+             precision = \"fp32\"\nimgsz = 64\nworkspace_mb = 64\ntrack_variant = \"per-fill-level\"\nopt_level = 3\ndevice_names = [\"Small\"]\n";
         fs::write(yard.path("my table.toml"), table).unwrap();
         Some(yard)
     }

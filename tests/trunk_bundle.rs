@@ -49,7 +49,7 @@ impl Yard {
         let dir = tempfile::tempdir().unwrap();
         let table = "[small]\ntitle = \"a small board\"\nsm = 90\nmemory_mb = 4096\nunified = \
                      false\nmodels = [\"edgetam_mini\"]\nprecision = \"fp16\"\nimgsz = \
-                     64\nworkspace_mb = 64\nbank = \"exact\"\nopt_level = 3\ndevice_names = \
+                     64\nworkspace_mb = 64\ntrack_variant = \"per-fill-level\"\nopt_level = 3\ndevice_names = \
                      [\"Small\"]\n";
         fs::write(dir.path().join("platforms.toml"), table).unwrap();
         let yard = Self { dir, fakes };

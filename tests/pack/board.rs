@@ -12,7 +12,7 @@ pub fn table(dir: &Path, extra: &str) -> PathBuf {
     let path = dir.join("mine.toml");
     let row = format!(
         "[testboard]\ntitle = \"A board's \\\"name\\\" $HOME\"\nsm = 87\nmemory_mb = 4096\nunified = true\n\
-         models = [\"edgetam_mini\"]\nprecision = \"fp32\"\nimgsz = 256\nworkspace_mb = 64\nbank = \"exact\"\n\
+         models = [\"edgetam_mini\"]\nprecision = \"fp32\"\nimgsz = 256\nworkspace_mb = 64\ntrack_variant = \"per-fill-level\"\n\
          opt_level = 1\ndevice_names = []\ntegra = true\n{extra}"
     );
     std::fs::write(&path, row).unwrap();
