@@ -80,7 +80,7 @@ fn every_kernel_equals_the_cpu_bit_for_bit() {
         ("mask counts", 50),
         ("bank inputs", 6),
         ("bank advance", 6),
-        ("memory_keys", 5),
+        ("memory_key_proj", 5),
         ("mask decoder", 8),
     ];
     for (name, least) in others.into_iter().chain(TRUNK) {
@@ -133,7 +133,7 @@ fn large_cases_can_be_left_out_and_are_counted() {
         "mask counts",
         "bank inputs",
         "bank advance",
-        "memory_keys",
+        "memory_key_proj",
         "mask decoder",
         "memory encoder",
     ];
@@ -214,7 +214,7 @@ fn a_fault_in_any_kernel_is_found() {
         "layernorm.cuh",
         "preprocess.cu",
         "mask.cu",
-        "memory.cu",
+        "bank.cu",
         "hiera.cu",
     ] {
         let mut text = std::fs::read_to_string(Path::new("cuda").join(name)).unwrap();
@@ -362,7 +362,7 @@ fn the_sources_of_the_kernels_give_what_float64_gives() {
         );
         assert!(emulated.contains(&format!("W{name} = HopperWindows<{parameters}>;")), "{name}");
     }
-    let of_keys = |line: &&str| line.starts_with("memory_keys ") && line.ends_with(" ok");
+    let of_keys = |line: &&str| line.starts_with("memory_key_proj ") && line.ends_with(" ok");
     assert_eq!(said.lines().filter(of_keys).count(), 3, "{said}");
     let emulation = std::fs::read_to_string("tests/emulate/attention.cpp").unwrap();
     for (file, name) in ATTENTION {

@@ -58,7 +58,7 @@ fn each_kind_of_cases_has_its_line_and_the_rows_are_all_there() {
     for (topic, rows) in [
         ("masks", of("mask")),
         ("the memory bank", of("bank")),
-        ("the memory attention's keys", of("memory_keys")),
+        ("the memory attention's keys", of("memory_key_proj")),
     ] {
         let line = format!("\n{topic}: {rows} of {rows} cases, 0 failed, ");
         assert!(rows > 0 && said.contains(&line), "{line} is not in: {said}");

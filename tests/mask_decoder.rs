@@ -95,7 +95,7 @@ fn the_decoder_behind_the_segments_gives_the_masks_of_the_whole() {
         let iou = setting.against_cpu(out);
         assert!(iou > 0.98, "{out}: {iou}");
         let log = fs::read_to_string(&log).unwrap();
-        assert!(log.contains("decoder_masks"), "{out}");
+        assert!(log.contains("mask_decoder_upscale_masks"), "{out}");
         let backend = column(&setting.path(out).join("sav_benchmark_summary.csv"), "backend");
         assert!(backend.iter().all(|told| told.contains(" fused decoder ")), "{backend:?}");
         for (expected, found) in

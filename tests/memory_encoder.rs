@@ -80,7 +80,10 @@ fn memories_by_kernels_give_the_masks_of_the_whole() {
         let iou = setting.against_cpu(out);
         assert!(iou > 0.98, "{out}: {iou}");
         let log = fs::read_to_string(&log).unwrap();
-        assert!(log.contains("memory_last") && !log.contains("latents_mix"), "{out}");
+        assert!(
+            log.contains("memory_encoder_convnext_mlp_proj") && !log.contains("perceiver_1d_mlp"),
+            "{out}"
+        );
         let backend = column(&setting.path(out).join("sav_benchmark_summary.csv"), "backend");
         assert!(backend.iter().all(|told| told.contains(" fused memory ")), "{backend:?}");
         for (expected, found) in

@@ -130,7 +130,7 @@ fn keys_of_the_kernel_give_the_masks_of_the_whole() {
         command.assert().success();
         let iou = setting.against_cpu(out);
         assert!(iou > 0.98, "{out}: {iou}");
-        assert!(fs::read_to_string(&log).unwrap().contains("memory_keys"), "{out}");
+        assert!(fs::read_to_string(&log).unwrap().contains("memory_key_proj"), "{out}");
     }
     // The comparison must be able to fail.
     setting.gpu("faulty").env("FAKE_FAULT", "keys_of_one_time").assert().success();

@@ -80,8 +80,7 @@ fn table(modules: &[Module], out: &Path) -> Result<String, Box<dyn Error>> {
             let found = ptx.lines().find_map(|line| line.strip_prefix(directive)).map(str::trim);
             found.ok_or(format!("{path}: no line {directive}; run scripts/kernels.py"))
         };
-        let entries = ptx.lines().filter_map(|line| line.strip_prefix(".visible .entry "));
-        let entries: Vec<&str> = entries.map(|name| name.trim_end_matches('(')).collect();
+        let entries = entries(&ptx).map_err(|error| format!("{path}: {error}"))?;
         let deflated = out.join(format!("{name}.ptx.deflated"));
         fs::write(&deflated, miniz_oxide::deflate::compress_to_vec(ptx.as_bytes(), LEVEL))?;
         let topic = in_rust(name);
@@ -90,7 +89,7 @@ fn table(modules: &[Module], out: &Path) -> Result<String, Box<dyn Error>> {
         writeln!(arms, "                name: {name:?},")?;
         writeln!(arms, "                isa: {:?},", after(".version")?)?;
         writeln!(arms, "                target: {:?},", after(".target")?)?;
-        writeln!(arms, "                kernels: &{entries:?},")?;
+        writeln!(arms, "                kernels: &[{entries}],")?;
         writeln!(arms, "                deflated: include_bytes!({deflated:?}),")?;
         writeln!(arms, "            }},")?;
     }
@@ -99,6 +98,32 @@ fn table(modules: &[Module], out: &Path) -> Result<String, Box<dyn Error>> {
         "impl Topic {{\n    const ALL: [Self; {count}] = [\n{all}    ];\n\n    const fn compiled(self) -> &'static Compiled {{\n        \
          match self {{\n{arms}        }}\n    }}\n}}\n"
     ))
+}
+
+/// The kernels of a module: name, kinds of the parameters (p: pointer, i: 32 bits, f: float, m:
+/// tensor map), and threads of a block, where the source fixes them.
+fn entries(ptx: &str) -> Result<String, String> {
+    let mut all = String::new();
+    for entry in ptx.split(".visible .entry ").skip(1) {
+        let (name, rest) = entry.split_once('(').ok_or("an entry without parameters")?;
+        let (parameters, rest) = rest.split_once(")\n").ok_or("parameters without an end")?;
+        let mut kinds = String::new();
+        for parameter in parameters.lines().filter(|line| line.contains(".param")) {
+            kinds.push(match parameter {
+                line if line.contains(".u64") => 'p',
+                line if line.contains(".u32") => 'i',
+                line if line.contains(".f32") => 'f',
+                line if line.contains(".b8") => 'm',
+                line => return Err(format!("{name} has a parameter of another kind: {line}")),
+            });
+        }
+        let (bounds, _) = rest.split_once('{').ok_or("an entry without a body")?;
+        let threads = bounds.lines().find_map(|line| line.strip_prefix(".maxntid "));
+        let threads = threads.and_then(|line| line.split(',').next());
+        let threads = threads.map_or("None".to_owned(), |threads| format!("Some({threads})"));
+        all += &format!("Entry {{ name: {name:?}, parameters: {kinds:?}, threads: {threads} }}, ");
+    }
+    Ok(all)
 }
 
 /// "trunk_hopper": `TrunkHopper`.

@@ -23,7 +23,7 @@ wrong() {
     ' "$folder/$1" > "$folder/changed"
     mv "$folder/changed" "$folder/$1"
 }
-wrong keys.cu.attention keys_of_one_time 'p.time_bias[of]' 4.0f
+wrong memory_key_proj.cu.attention keys_of_one_time 'p.time_bias[of]' 4.0f
 wrong attention.cu.attention attention_has_no_bias p.bias nullptr
 wrong attention_hopper.cu.attention attention_has_no_bias p.bias nullptr
 for column in '' ' + 1'; do
@@ -34,21 +34,21 @@ wrong attention_hopper.cu.attention attention_weighs_all_keys_alike 'fmaf(scores
 wrong window_attention_hopper.cu.attention windows_weigh_all_keys_alike 'fmaf(scores[j], LOG2E, -row_max[h])' 0.0f
 wrong gemm_layernorm_hopper.cu.gemm norm_has_no_bias 'norm_bias[column]' 0.0f
 last='power_of_two(fmaf(scores[i + n][2 * a + 1], LOG2E, behind[a]))'
-wrong decoder_image.cuh.attention decoder_skips_the_last_token_of_a_tile "$last" "(i + n == EIGHTS - 1 && of.part == 3 ? 0.0f : $last)"
-wrong decoder_tokens.cu.steps decoder_has_no_value_bias '((const float4*)(p.value_bias + head * DEPTH))[part]' '(float4{0, 0, 0, 0})'
-wrong decoder_heads.cu.heads decoder_squashes_the_wrong_ious p.probable '!p.probable'
-wrong decoder_heads.cu.heads decoder_takes_the_last_of_equal_ious 'other > iou' 'other >= iou'
-wrong decoder_heads.cu.heads decoder_takes_the_pointer_of_score_3 'score > 0.0f' 'score > 3.0f'
+wrong mask_decoder_image.cuh.attention decoder_skips_the_last_token_of_a_tile "$last" "(i + n == EIGHTS - 1 && of.part == 3 ? 0.0f : $last)"
+wrong mask_decoder_tokens.cu.steps decoder_has_no_value_bias '((const float4*)(p.value_bias + head * DEPTH))[part]' '(float4{0, 0, 0, 0})'
+wrong mask_decoder_heads.cu.heads decoder_squashes_the_wrong_ious p.probable '!p.probable'
+wrong mask_decoder_heads.cu.heads decoder_takes_the_last_of_equal_ious 'other > iou' 'other >= iou'
+wrong mask_decoder_heads.cu.heads decoder_takes_the_pointer_of_score_3 'score > 0.0f' 'score > 3.0f'
 for i in 0 1; do
-    wrong decoder_masks.cu.attention decoder_fills_with_a_mask "either(present, NO_OBJECT, own[$i])" "either(present, -NO_OBJECT, own[$i])"
+    wrong mask_decoder_upscale.cu.attention decoder_fills_with_a_mask "either(present, NO_OBJECT, own[$i])" "either(present, -NO_OBJECT, own[$i])"
 done
 second='second[j][of * 2 + i]'
-wrong decoder_masks.cu.attention decoder_has_the_wrong_gelu "gelu($second)" "$second - gelu($second)"
-wrong memory_mask.cu.attention memory_of_a_soft_mask 'binary > 0.5f' 'binary > 1.5f'
-wrong memory_blocks.cuh.blocks memory_is_shifted_by_a_column 'left + warp - REACH' 'left + warp - REACH + 1'
+wrong mask_decoder_upscale.cu.attention decoder_has_the_wrong_gelu "gelu($second)" "$second - gelu($second)"
+wrong memory_encoder_mask.cu.attention memory_of_a_soft_mask 'binary > 0.5f' 'binary > 1.5f'
+wrong memory_encoder_convnext.cuh.blocks memory_is_shifted_by_a_column 'left + warp - REACH' 'left + warp - REACH + 1'
 for i in '' ' + 1'; do
-    wrong memory_blocks.cu.blocks memory_mlp_has_the_wrong_sign "gelu(hidden[m][i * 2$i])" "-gelu(hidden[m][i * 2$i])"
+    wrong memory_encoder_convnext.cu.blocks memory_mlp_has_the_wrong_sign "gelu(hidden[m][i * 2$i])" "-gelu(hidden[m][i * 2$i])"
 done
-wrong memory_blocks.cu.blocks memory_of_score_0_is_present '*p.score <= 0.0f' '*p.score < 0.0f'
-wrong latents.cu.attention memory_forgets_the_splits_scale 'scales[i] * each[i].y' 'each[i].y'
-wrong latent_windows.cuh.attention memory_windows_in_the_wrong_order 'latent / SIDE * side' 'latent % SIDE * side'
+wrong memory_encoder_convnext.cu.blocks memory_of_score_0_is_present '*p.score <= 0.0f' '*p.score < 0.0f'
+wrong perceiver_1d.cu.attention memory_forgets_the_splits_scale 'scales[i] * each[i].y' 'each[i].y'
+wrong perceiver_2d.cuh.attention memory_windows_in_the_wrong_order 'latent / SIDE * side' 'latent % SIDE * side'

@@ -20,8 +20,8 @@ pub enum Topic {
     Preprocess,
     /// `cuda/mask.cu`
     Mask,
-    /// `cuda/memory.cu`
-    Memory,
+    /// `cuda/bank.cu`
+    Bank,
     /// `cuda/attention.cu`
     Attention,
     /// `cuda/attention_hopper.cu`: sm 90 only.
@@ -52,31 +52,41 @@ pub enum Topic {
     GemmLayernormHopper576,
     /// `cuda/window_attention_hopper.cu`: sm 90 only.
     WindowAttentionHopper,
-    /// `cuda/keys.cu`
-    Keys,
-    /// `cuda/decoder_image.cu`
-    DecoderImage,
-    /// `cuda/decoder_tokens.cu`
-    DecoderTokens,
-    /// `cuda/decoder_heads.cu`
-    DecoderHeads,
-    /// `cuda/decoder_masks.cu`
-    DecoderMasks,
-    /// `cuda/memory_mask.cu`
-    MemoryMask,
-    /// `cuda/memory_join.cu`
-    MemoryJoin,
-    /// `cuda/memory_blocks.cu`
-    MemoryBlocks,
-    /// `cuda/latents.cu`
-    Latents,
-    /// `cuda/latent_windows.cu`
-    LatentWindows,
+    /// `cuda/memory_key_proj.cu`
+    MemoryKeyProj,
+    /// `cuda/mask_decoder_image.cu`
+    MaskDecoderImage,
+    /// `cuda/mask_decoder_tokens.cu`
+    MaskDecoderTokens,
+    /// `cuda/mask_decoder_heads.cu`
+    MaskDecoderHeads,
+    /// `cuda/mask_decoder_upscale.cu`
+    MaskDecoderUpscale,
+    /// `cuda/memory_encoder_mask.cu`
+    MemoryEncoderMask,
+    /// `cuda/memory_encoder_fuse.cu`
+    MemoryEncoderFuse,
+    /// `cuda/memory_encoder_convnext.cu`
+    MemoryEncoderConvnext,
+    /// `cuda/perceiver_1d.cu`
+    Perceiver1d,
+    /// `cuda/perceiver_2d.cu`
+    Perceiver2d,
 }
 
 /// What every pipeline needs; attention's and the trunk's are loaded by those who use them, for the
 /// driver compiles them for seconds.
-pub(super) const USUAL: [Topic; 3] = [Topic::Preprocess, Topic::Mask, Topic::Memory];
+pub(super) const USUAL: [Topic; 3] = [Topic::Preprocess, Topic::Mask, Topic::Bank];
+
+/// A kernel, as its PTX declares it.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub name: &'static str,
+    /// A letter for each: p, a pointer; i, 32 bits; f, a float; m, a tensor map.
+    pub parameters: &'static str,
+    /// Threads of a block, where the source fixes them.
+    pub threads: Option<u32>,
+}
 
 /// A topic's module as it is in the program.
 struct Compiled {
@@ -84,15 +94,20 @@ struct Compiled {
     /// What its PTX declares: the version of the language, and the least GPU.
     isa: &'static str,
     target: &'static str,
-    kernels: &'static [&'static str],
+    kernels: &'static [Entry],
     /// Its PTX.
     deflated: &'static [u8],
 }
 
 impl Topic {
+    /// A kernel of the module.
+    pub(super) fn entry(self, kernel: &str) -> Option<&'static Entry> {
+        self.compiled().kernels.iter().find(|entry| entry.name == kernel)
+    }
+
     /// The module that has the kernel of that name.
     pub(super) fn with(kernel: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|topic| topic.compiled().kernels.contains(&kernel))
+        Self::ALL.into_iter().find(|topic| topic.entry(kernel).is_some())
     }
 }
 
@@ -304,7 +319,7 @@ mod tests {
             assert_eq!(ptx.lines().nth(2), Some(made.as_str()), "{name}: run scripts/kernels.py");
             assert_eq!(ptx.matches(".entry").count(), own.len(), "{name}");
             assert!(!own.is_empty(), "{name}");
-            kernels.extend_from_slice(own);
+            kernels.extend(own.iter().map(|entry| entry.name));
         }
         let count = kernels.len();
         kernels.sort_unstable();

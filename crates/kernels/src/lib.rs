@@ -25,6 +25,7 @@ mod bank;
 mod gemm;
 mod hiera;
 mod images;
+mod kernel;
 mod loaded;
 mod mask;
 mod mask_decoder;

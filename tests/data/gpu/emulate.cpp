@@ -4,7 +4,7 @@
 
 #include "../../../cuda/preprocess.cu"
 #include "../../../cuda/mask.cu"
-#include "../../../cuda/memory.cu"
+#include "../../../cuda/bank.cu"
 #include "../../../cuda/hiera.cu"
 
 // Hopper's waits for the kernel in front, which has always ended here.

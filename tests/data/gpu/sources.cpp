@@ -3,67 +3,67 @@
 #include "sources.h"
 
 namespace keys {
-#include "../../emulate/keys.h"
-#include "keys.cu.instances"
+#include "../../emulate/memory_key_proj.h"
+#include "memory_key_proj.cu.instances"
 }  // namespace keys
 namespace image {
-#include "../../emulate/decoder_image.h"
-#include "decoder_image.cu.instances"
+#include "../../emulate/mask_decoder_image.h"
+#include "mask_decoder_image.cu.instances"
 }  // namespace image
 namespace tokens {
-#include "../../emulate/decoder_tokens.h"
-#include "decoder_tokens.cu.instances"
+#include "../../emulate/mask_decoder_tokens.h"
+#include "mask_decoder_tokens.cu.instances"
 namespace heads {
-#include "decoder_heads.cu.instances"
+#include "mask_decoder_heads.cu.instances"
 }
 }  // namespace tokens
 namespace masks {
-#include "../../emulate/decoder_masks.h"
-#include "decoder_masks.cu.instances"
+#include "../../emulate/mask_decoder_upscale.h"
+#include "mask_decoder_upscale.cu.instances"
 }  // namespace masks
-namespace memory_mask {
-#include "../../emulate/memory_mask.h"
-#include "memory_mask.cu.instances"
-}  // namespace memory_mask
+namespace memory_encoder_mask_convs {
+#include "../../emulate/memory_encoder_mask.h"
+#include "memory_encoder_mask.cu.instances"
+}  // namespace memory_encoder_mask_convs
 namespace join {
-#include "../../emulate/memory_join.h"
-#include "memory_join.cu.instances"
+#include "../../emulate/memory_encoder_fuse.h"
+#include "memory_encoder_fuse.cu.instances"
 }  // namespace join
 namespace blocks {
-#include "../../emulate/memory_blocks.h"
-#include "memory_blocks.cu.instances"
+#include "../../emulate/memory_encoder_convnext.h"
+#include "memory_encoder_convnext.cu.instances"
 }  // namespace blocks
 namespace latents {
-#include "../../emulate/latents.h"
-#include "latents.cu.instances"
+#include "../../emulate/perceiver_1d.h"
+#include "perceiver_1d.cu.instances"
 }  // namespace latents
 namespace latent_windows {
-#include "../../emulate/latent_windows.h"
-#include "latent_windows.cu.instances"
+#include "../../emulate/perceiver_2d.h"
+#include "perceiver_2d.cu.instances"
 }  // namespace latent_windows
 
 static const Kernel KERNELS[] = {
-    SOURCE(keys, memory_keys),
-    SOURCE(image, decoder_read),
-    SOURCE(image, decoder_write),
-    SOURCE(tokens, decoder_gather),
-    SOURCE(tokens, decoder_hidden),
-    SOURCE(tokens, decoder_narrow),
-    SOURCE(tokens, decoder_fold_attend),
-    SOURCE(tokens, decoder_fold_read),
-    SOURCE(tokens, decoder_turn),
-    SOURCE(tokens::heads, decoder_heads),
-    SOURCE(tokens::heads, decoder_answer),
-    SOURCE(masks, decoder_masks),
-    SOURCE(memory_mask, memory_mask),
-    SOURCE(memory_mask, memory_widen),
-    SOURCE(join, memory_join),
-    SOURCE(blocks, memory_spread),
-    SOURCE(blocks, memory_mix),
-    SOURCE(blocks, memory_last),
-    SOURCE(latents, latents_attend),
-    SOURCE(latents, latents_mix),
-    SOURCE(latents, latents_self),
-    SOURCE(latent_windows, latents_windows),
+    SOURCE(keys, memory_key_proj),
+    SOURCE(image, mask_decoder_token_to_image_attn),
+    SOURCE(image, mask_decoder_image_to_token_attn),
+    SOURCE(tokens, mask_decoder_combine_splits),
+    SOURCE(tokens, mask_decoder_token_mlp_up),
+    SOURCE(tokens, mask_decoder_token_mlp_down),
+    SOURCE(tokens, mask_decoder_fold_self_attn),
+    SOURCE(tokens, mask_decoder_fold_token_to_image),
+    SOURCE(tokens, mask_decoder_token_self_attn),
+    SOURCE(tokens::heads, mask_decoder_head_mlps),
+    SOURCE(tokens::heads, mask_decoder_head_outputs),
+    SOURCE(masks, mask_decoder_upscale_masks),
+    SOURCE(memory_encoder_mask_convs, memory_encoder_mask_convs),
+    SOURCE(memory_encoder_mask_convs, memory_encoder_mask_downsample),
+    SOURCE(join, memory_encoder_fuse_mask_and_features),
+    SOURCE(blocks, memory_encoder_dwconv7x7),
+    SOURCE(blocks, memory_encoder_convnext_mlp),
+    SOURCE(blocks, memory_encoder_convnext_mlp_proj),
+    SOURCE(latents, perceiver_1d_cross_attn),
+    SOURCE(latents, perceiver_1d_mlp),
+    SOURCE(latents, perceiver_1d_self_attn),
+    SOURCE(latent_windows, perceiver_2d_window_attn),
 };
 extern const Table SOURCES{KERNELS, sizeof KERNELS / sizeof *KERNELS};

@@ -53,9 +53,9 @@ impl BankState {
             contract.memory_channels
         );
         let state = Self {
-            reset: kernels.function(Topic::Memory, "bank_reset")?,
-            inputs: kernels.function(Topic::Memory, "bank_inputs")?,
-            advance: kernels.function(Topic::Memory, "bank_advance")?,
+            reset: kernels.function(Topic::Bank, "bank_reset")?,
+            inputs: kernels.function(Topic::Bank, "bank_inputs")?,
+            advance: kernels.function(Topic::Bank, "bank_advance")?,
             state: View::new(gpu, STATE_BYTES)?,
             memories,
             pointers,

@@ -3,19 +3,20 @@ The launches of a mask decoder, kernel by kernel. Views are measured before: tho
 loaded, and the scratch is made for the decoder's own shape.
 */
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use super::super::images::{self, Topic};
-use super::super::loaded::Affine;
-use super::super::{blocks, int};
 use super::scratch::{Scratch, TILE};
 use super::weights::{Asking, Layer, Read};
 use super::{Answer, MaskDecoder, Model};
-use cuda::module::{Arg, Function, Launch};
+use crate::images::Topic;
+use crate::kernel::{Kernel, Modules};
+use crate::loaded::Affine;
+use crate::{blocks, int};
+use cuda::module::Arg;
 use cuda::{Gpu, Stream, View};
 use vos::bundle::mask_decoder::TOKENS;
 
-/// Image tokens of a block of the kernel that upscales, as in `cuda/decoder_masks.cu`.
+/// Image tokens of a block of the kernel that upscales, as in `cuda/mask_decoder_upscale.cu`.
 pub(super) const MASK_TILE: usize = 64;
 /// Threads of the kernels over the image, and of those that compute with tokens.
 pub(super) const IMAGE_THREADS: u32 = 128;
@@ -36,18 +37,26 @@ pub(super) const HEAD_ROWS: u32 = 8;
 
 #[derive(Debug)]
 pub(super) struct Kernels {
-    read: Function,
-    write: Function,
-    gather: Function,
-    hidden: Function,
-    narrow: Function,
-    fold_attend: Function,
-    turn: Function,
-    fold_read: Function,
-    heads: Function,
-    answer: Function,
-    masks: Function,
+    token_to_image_attn: Kernel,
+    image_to_token_attn: Kernel,
+    combine_splits: Kernel,
+    token_mlp_up: Kernel,
+    token_mlp_down: Kernel,
+    fold_self_attn: Kernel,
+    token_self_attn: Kernel,
+    fold_token_to_image: Kernel,
+    head_mlps: Kernel,
+    head_outputs: Kernel,
+    upscale_masks: Kernel,
 }
+
+/// Modules of the mask decoder's kernels.
+pub(super) const MODULES: [Topic; 4] = [
+    Topic::MaskDecoderImage,
+    Topic::MaskDecoderTokens,
+    Topic::MaskDecoderUpscale,
+    Topic::MaskDecoderHeads,
+];
 
 impl Kernels {
     /// Loads all of them.
@@ -55,35 +64,40 @@ impl Kernels {
     /// # Errors
     /// The driver refuses the PTX.
     pub fn load(gpu: &Gpu) -> Result<Self> {
-        let topics =
-            [Topic::DecoderImage, Topic::DecoderTokens, Topic::DecoderHeads, Topic::DecoderMasks];
-        let (modules, form) = images::load(gpu, &topics)?;
-        log::debug!("the mask decoder's kernels from {form}");
-        let of = |topic: Topic, name: &str| -> Result<Function> {
-            let found = modules.iter().find(|(about, _)| *about == topic);
-            let (_, module) = found.with_context(|| format!("no kernels about {topic:?}"))?;
-            Ok(module.function(name)?)
-        };
-        let tokens = |name: &str| of(Topic::DecoderTokens, name);
+        let modules = Modules::load(gpu, &MODULES, "the mask decoder")?;
+        let of = |name: &str, threads: u32, shared: u32| modules.kernel(name, threads, shared);
         Ok(Self {
-            read: of(Topic::DecoderImage, "decoder_read")?.with_shared(READ_SHARED)?,
-            write: of(Topic::DecoderImage, "decoder_write")?.with_shared(WRITE_SHARED)?,
-            gather: tokens("decoder_gather")?,
-            hidden: tokens("decoder_hidden")?,
-            narrow: tokens("decoder_narrow")?,
-            fold_attend: tokens("decoder_fold_attend")?,
-            turn: tokens("decoder_turn")?,
-            fold_read: tokens("decoder_fold_read")?,
-            heads: of(Topic::DecoderHeads, "decoder_heads")?,
-            answer: of(Topic::DecoderHeads, "decoder_answer")?,
-            masks: of(Topic::DecoderMasks, "decoder_masks")?,
+            token_to_image_attn: of(
+                "mask_decoder_token_to_image_attn",
+                IMAGE_THREADS,
+                READ_SHARED,
+            )?,
+            image_to_token_attn: of(
+                "mask_decoder_image_to_token_attn",
+                IMAGE_THREADS,
+                WRITE_SHARED,
+            )?,
+            combine_splits: of("mask_decoder_combine_splits", TOKEN_THREADS, 0)?,
+            token_mlp_up: of("mask_decoder_token_mlp_up", TOKEN_THREADS, 0)?,
+            token_mlp_down: of("mask_decoder_token_mlp_down", TOKEN_THREADS, 0)?,
+            fold_self_attn: of("mask_decoder_fold_self_attn", TOKEN_THREADS, 0)?,
+            token_self_attn: of("mask_decoder_token_self_attn", TOKEN_THREADS, 0)?,
+            fold_token_to_image: of("mask_decoder_fold_token_to_image", TOKEN_THREADS, 0)?,
+            head_mlps: of("mask_decoder_head_mlps", TOKEN_THREADS, 0)?,
+            head_outputs: of("mask_decoder_head_outputs", TOKEN_THREADS, 0)?,
+            upscale_masks: of("mask_decoder_upscale_masks", IMAGE_THREADS, 0)?,
         })
     }
 }
 
 impl MaskDecoder {
     /// Layer 0's reading, whose folded queries are constants.
-    pub(super) fn read(&self, image: &View, read: &Read, stream: &Stream) -> Result<()> {
+    pub(super) fn token_to_image_attn(
+        &self,
+        image: &View,
+        read: &Read,
+        stream: &Stream,
+    ) -> Result<()> {
         let Model { kernels, weights, .. } = &*self.model;
         let Scratch { sums, parts, .. } = &self.scratch;
         let tokens = self.tokens();
@@ -96,14 +110,14 @@ impl MaskDecoder {
             Arg::View(parts),
             Arg::I32(int(tokens, "the number of tokens")?),
         ];
-        let launch = Launch { grid: (blocks(tokens, TILE)?, 1, 1), threads: IMAGE_THREADS };
-        // SAFETY: the arguments are decoder_read's own; the image was measured in `enqueue`, the weights where they were loaded, and sums
+        let grid = (blocks(tokens, TILE)?, 1, 1);
+        // SAFETY: the arguments are mask_decoder_token_to_image_attn's own; the image was measured in `enqueue`, the weights where they were loaded, and sums
         // and parts have room for every tile of the launch.
-        Ok(unsafe { kernels.read.launch(launch, &args, stream) }?)
+        unsafe { kernels.token_to_image_attn.launch(grid, &args, stream) }
     }
 
     /// The image reads what a layer's tokens became, and is read by `next`.
-    pub(super) fn write(
+    pub(super) fn image_to_token_attn(
         &self,
         image: &View,
         layer: &Layer,
@@ -129,13 +143,13 @@ impl MaskDecoder {
             Arg::View(parts),
             Arg::I32(int(tokens, "the number of tokens")?),
         ];
-        let launch = Launch { grid: (blocks(tokens, TILE)?, 1, 1), threads: IMAGE_THREADS };
+        let grid = (blocks(tokens, TILE)?, 1, 1);
         // SAFETY: as in `read`; `image` is what `enqueue` measured or the scratch's own, which has the same size.
-        Ok(unsafe { kernels.write.launch(launch, &args, stream) }?)
+        unsafe { kernels.image_to_token_attn.launch(grid, &args, stream) }
     }
 
     /// All tiles' sums to what the tokens are behind a reading.
-    pub(super) fn gather(
+    pub(super) fn combine_splits(
         &self,
         read: &Read,
         queries: &View,
@@ -156,26 +170,26 @@ impl MaskDecoder {
             Arg::View(out),
             Arg::I32(int(tiles, "the number of tiles")?),
         ];
-        let launch = Launch { grid: (TOKENS as u32, 1, 1), threads: TOKEN_THREADS };
-        // SAFETY: the arguments are decoder_gather's own: as many tiles as the kernels over the image wrote, weights that were measured
+        let grid = (TOKENS as u32, 1, 1);
+        // SAFETY: the arguments are mask_decoder_combine_splits's own: as many tiles as the kernels over the image wrote, weights that were measured
         // where they were loaded, and tokens of the scratch or the weights.
-        Ok(unsafe { self.model.kernels.gather.launch(launch, &args, stream) }?)
+        unsafe { self.model.kernels.combine_splits.launch(grid, &args, stream) }
     }
 
     /// The hidden layer of the tokens' MLP, and back to the sum in front of the norm behind it.
-    pub(super) fn widen(&self, layer: &Layer, queries: &View, stream: &Stream) -> Result<()> {
-        let Kernels { hidden: widen, narrow, .. } = &self.model.kernels;
+    pub(super) fn token_mlp(&self, layer: &Layer, queries: &View, stream: &Stream) -> Result<()> {
+        let Kernels { token_mlp_up, token_mlp_down, .. } = &self.model.kernels;
         let Scratch { hidden, sum, .. } = &self.scratch;
         let Affine { weight, bias } = &layer.up;
         let args = [queries, weight, bias, hidden].map(Arg::View);
-        let launch = Launch { grid: (HIDDEN_BLOCKS, 1, 1), threads: TOKEN_THREADS };
-        // SAFETY: the arguments are decoder_hidden's own, weights that were measured where they were loaded and scratch.
-        unsafe { widen.launch(launch, &args, stream) }?;
+        let grid = (HIDDEN_BLOCKS, 1, 1);
+        // SAFETY: the arguments are mask_decoder_token_mlp_up's own, weights that were measured where they were loaded and scratch.
+        unsafe { token_mlp_up.launch(grid, &args, stream) }?;
         let Affine { weight, bias } = &layer.down;
         let args = [hidden, weight, bias, queries, sum].map(Arg::View);
-        let launch = Launch { grid: (NARROW_BLOCKS, 1, 1), threads: TOKEN_THREADS };
-        // SAFETY: as above, decoder_narrow's own.
-        Ok(unsafe { narrow.launch(launch, &args, stream) }?)
+        let grid = (NARROW_BLOCKS, 1, 1);
+        // SAFETY: as above, mask_decoder_token_mlp_down's own.
+        unsafe { token_mlp_down.launch(grid, &args, stream) }
     }
 
     /// What both kernels take that fold what the image reads.
@@ -203,18 +217,23 @@ impl MaskDecoder {
     }
 
     /// Behind layer 0: `queries` and what the image reads of them, and what layer 1's tokens attend to among each other.
-    pub(super) fn fold_attend(&self, queries: &View, stream: &Stream) -> Result<()> {
+    pub(super) fn fold_self_attn(&self, queries: &View, stream: &Stream) -> Result<()> {
         let Model { kernels, weights, .. } = &*self.model;
         let Affine { weight, bias } = &weights.among.qkv;
         let mut args = self.folding(&weights.layers[0], queries).to_vec();
         args.extend([weight, bias, &self.scratch.attended].map(Arg::View));
-        let launch = Launch { grid: (2 * TOKENS as u32, 1, 1), threads: TOKEN_THREADS };
-        // SAFETY: the arguments are decoder_fold_attend's own, weights that were measured where they were loaded and scratch.
-        Ok(unsafe { kernels.fold_attend.launch(launch, &args, stream) }?)
+        let grid = (2 * TOKENS as u32, 1, 1);
+        // SAFETY: the arguments are mask_decoder_fold_self_attn's own, weights that were measured where they were loaded and scratch.
+        unsafe { kernels.fold_self_attn.launch(grid, &args, stream) }
     }
 
     /// In layer 1, behind the tokens' attention to each other: `out` of `queries`, and what they ask the image with.
-    pub(super) fn turn(&self, queries: &View, out: &View, stream: &Stream) -> Result<()> {
+    pub(super) fn token_self_attn(
+        &self,
+        queries: &View,
+        out: &View,
+        stream: &Stream,
+    ) -> Result<()> {
         let Model { kernels, weights, .. } = &*self.model;
         let Scratch { attended, folded, .. } = &self.scratch;
         let (among, Asking { query, key }) = (&weights.among, &weights.asking);
@@ -233,25 +252,30 @@ impl MaskDecoder {
             folded,
         ]
         .map(Arg::View);
-        let launch = Launch { grid: (TOKENS as u32, 1, 1), threads: TOKEN_THREADS };
-        // SAFETY: the arguments are decoder_turn's own, weights that were measured where they were loaded and scratch; `out` is other
+        let grid = (TOKENS as u32, 1, 1);
+        // SAFETY: the arguments are mask_decoder_token_self_attn's own, weights that were measured where they were loaded and scratch; `out` is other
         // memory than `queries`, which all blocks read.
-        Ok(unsafe { kernels.turn.launch(launch, &args, stream) }?)
+        unsafe { kernels.token_self_attn.launch(grid, &args, stream) }
     }
 
     /// Behind layer 1: `queries` and what the image reads of them, and what the last reading asks.
-    pub(super) fn fold_read(&self, queries: &View, stream: &Stream) -> Result<()> {
+    pub(super) fn fold_token_to_image(&self, queries: &View, stream: &Stream) -> Result<()> {
         let Model { kernels, weights, .. } = &*self.model;
         let Asking { query, key } = &weights.last_asking;
         let mut args = self.folding(&weights.layers[1], queries).to_vec();
         args.extend([&query.weight, &query.bias, key, &self.scratch.folded].map(Arg::View));
-        let launch = Launch { grid: (2 * TOKENS as u32, 1, 1), threads: TOKEN_THREADS };
-        // SAFETY: the arguments are decoder_fold_read's own, weights that were measured where they were loaded and scratch.
-        Ok(unsafe { kernels.fold_read.launch(launch, &args, stream) }?)
+        let grid = (2 * TOKENS as u32, 1, 1);
+        // SAFETY: the arguments are mask_decoder_fold_token_to_image's own, weights that were measured where they were loaded and scratch.
+        unsafe { kernels.fold_token_to_image.launch(grid, &args, stream) }
     }
 
     /// What is read from the decoded tokens.
-    pub(super) fn answer(&self, decoded: &View, answer: &Answer, stream: &Stream) -> Result<()> {
+    pub(super) fn head_outputs(
+        &self,
+        decoded: &View,
+        answer: &Answer,
+        stream: &Stream,
+    ) -> Result<()> {
         let Model { kernels, weights, shape } = &*self.model;
         let Scratch { rows: [a, b], vector, .. } = &self.scratch;
         let heads = &weights.heads;
@@ -264,9 +288,9 @@ impl MaskDecoder {
                 Arg::View(to),
                 Arg::I32(i32::from(at == 0)),
             ];
-            let launch = Launch { grid: (HEAD_ROWS, HEADS_BLOCKS, 1), threads: TOKEN_THREADS };
-            // SAFETY: the arguments are decoder_heads' own, weights that were measured where they were loaded and scratch.
-            unsafe { kernels.heads.launch(launch, &args, stream) }?;
+            let grid = (HEAD_ROWS, HEADS_BLOCKS, 1);
+            // SAFETY: the arguments are mask_decoder_head_mlps' own, weights that were measured where they were loaded and scratch.
+            unsafe { kernels.head_mlps.launch(grid, &args, stream) }?;
         }
         let args = [
             Arg::View(b),
@@ -281,13 +305,13 @@ impl MaskDecoder {
             Arg::View(vector),
             Arg::I32(i32::from(shape.probable)),
         ];
-        let launch = Launch { grid: (ANSWER_BLOCKS, 1, 1), threads: TOKEN_THREADS };
-        // SAFETY: as above, decoder_answer's own; the answer was measured in `enqueue`.
-        Ok(unsafe { kernels.answer.launch(launch, &args, stream) }?)
+        let grid = (ANSWER_BLOCKS, 1, 1);
+        // SAFETY: as above, mask_decoder_head_outputs's own; the answer was measured in `enqueue`.
+        unsafe { kernels.head_outputs.launch(grid, &args, stream) }
     }
 
     /// The image upscaled, times the vector of the mask that was chosen.
-    pub(super) fn masks(
+    pub(super) fn upscale_masks(
         &self,
         [hr0, hr1]: [&View; 2],
         answer: &Answer,
@@ -311,9 +335,8 @@ impl MaskDecoder {
             Arg::I32(int(shape.grid, "the side of the map")?),
         ];
         let grid = (blocks(self.tokens(), MASK_TILE)?, PIXELS, 1);
-        let launch = Launch { grid, threads: IMAGE_THREADS };
-        // SAFETY: the arguments are decoder_masks' own; features and answer were measured in `enqueue`, the weights where they were
+        // SAFETY: the arguments are mask_decoder_upscale_masks' own; features and answer were measured in `enqueue`, the weights where they were
         // loaded, and the scratch is of the same shape.
-        Ok(unsafe { kernels.masks.launch(launch, &args, stream) }?)
+        unsafe { kernels.upscale_masks.launch(grid, &args, stream) }
     }
 }

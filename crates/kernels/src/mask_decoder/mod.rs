@@ -143,20 +143,20 @@ impl MaskDecoder {
         let Model { weights, .. } = &*self.model;
         let Weights { started, layers: [first, second], last, .. } = weights;
         let [a, b] = &self.scratch.queries;
-        self.read(image, &first.read, stream)?;
-        self.gather(&first.read, started, a, stream)?;
-        self.widen(first, a, stream)?;
-        self.fold_attend(b, stream)?;
-        self.turn(b, a, stream)?;
-        self.write(image, first, &second.read, stream)?;
-        self.gather(&second.read, a, b, stream)?;
-        self.widen(second, b, stream)?;
-        self.fold_read(a, stream)?;
+        self.token_to_image_attn(image, &first.read, stream)?;
+        self.combine_splits(&first.read, started, a, stream)?;
+        self.token_mlp(first, a, stream)?;
+        self.fold_self_attn(b, stream)?;
+        self.token_self_attn(b, a, stream)?;
+        self.image_to_token_attn(image, first, &second.read, stream)?;
+        self.combine_splits(&second.read, a, b, stream)?;
+        self.token_mlp(second, b, stream)?;
+        self.fold_token_to_image(a, stream)?;
         // In place: a block reads its tile before it writes it.
-        self.write(&self.scratch.image, second, last, stream)?;
-        self.gather(last, a, b, stream)?;
-        self.answer(b, answer, stream)?;
-        self.masks([hr0, hr1], answer, stream)
+        self.image_to_token_attn(&self.scratch.image, second, last, stream)?;
+        self.combine_splits(last, a, b, stream)?;
+        self.head_outputs(b, answer, stream)?;
+        self.upscale_masks([hr0, hr1], answer, stream)
     }
 }
 

@@ -9,7 +9,7 @@ use cuda::{Gpu, MemoryTag, View};
 use vos::bundle::MaskDecoderShape;
 use vos::bundle::mask_decoder::{CROSS, HIDDEN, NARROW, ROWS, TOKENS, WIDTH};
 
-/// Image tokens of a block of the kernels over the image, as in `cuda/decoder_image.cu`: what sums and parts have a line for.
+/// Image tokens of a block of the kernels over the image, as in `cuda/mask_decoder_image.cu`: what sums and parts have a line for.
 pub(super) const TILE: usize = 64;
 
 #[derive(Debug)]

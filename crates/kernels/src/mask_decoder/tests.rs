@@ -21,7 +21,7 @@ fn has(text: &str, line: &str) {
 
 #[test]
 fn tiles_of_the_image_are_those_of_the_source() {
-    let image = source("decoder_image.cuh");
+    let image = source("mask_decoder_image.cuh");
     has(&image, &format!("constexpr int IMAGE_TILE = {TILE};"));
     has(&image, &format!("constexpr int IMAGE_THREADS = {IMAGE_THREADS};"));
     has(&image, &format!("constexpr int IMAGE_WIDTH = {WIDTH};"));
@@ -35,16 +35,18 @@ fn tiles_of_the_image_are_those_of_the_source() {
     assert_eq!((READ_SHARED, WRITE_SHARED), (2 * tile, 3 * tile));
     // What the blocks of GPUs with least have: 99 KiB.
     const { assert!(WRITE_SHARED <= 99 * 1024) };
-    let kernels = std::fs::read_to_string("../../cuda/decoder_image.cu").unwrap();
-    for (name, shared) in [("read", READ_SHARED), ("write", WRITE_SHARED)] {
+    let kernels = std::fs::read_to_string("../../cuda/mask_decoder_image.cu").unwrap();
+    for (name, shared) in
+        [("token_to_image_attn", READ_SHARED), ("image_to_token_attn", WRITE_SHARED)]
+    {
         let (_, said) =
             kernels.split_once(&format!("/// {shared} bytes of shared memory.")).unwrap();
-        let (_, first) = said.split_once("decoder_").unwrap();
+        let (_, first) = said.split_once("mask_decoder_").unwrap();
         assert!(first.starts_with(&format!("{name}(")), "{shared}");
     }
-    let masks = source("decoder_masks.cu");
+    let masks = source("mask_decoder_upscale.cu");
     has(&masks, &format!("constexpr int TILE = {MASK_TILE};"));
-    has(&masks, &format!("__launch_bounds__({IMAGE_THREADS}, 2)\n    decoder_masks("));
+    has(&masks, &format!("__launch_bounds__({IMAGE_THREADS}, 2)\n    mask_decoder_upscale_masks("));
     // A pixel of the first convolution is a block.
     has(&masks, "    Masks masks;");
     assert_eq!(PIXELS, 4);
@@ -52,7 +54,7 @@ fn tiles_of_the_image_are_those_of_the_source() {
 
 #[test]
 fn blocks_over_tokens_are_those_of_the_source() {
-    let tokens = source("decoder_tokens.cuh");
+    let tokens = source("mask_decoder_tokens.cuh");
     for (name, value) in
         [("TOKENS", TOKENS), ("WIDTH", WIDTH), ("HIDDEN", HIDDEN), ("HEADS", HEADS)]
     {
@@ -71,7 +73,7 @@ fn blocks_over_tokens_are_those_of_the_source() {
     assert_eq!(tiles("Up") * 8 * HIDDEN_BLOCKS as usize, HIDDEN);
     assert_eq!(tiles("Down") * 8 * NARROW_BLOCKS as usize, WIDTH);
 
-    let heads = source("decoder_heads.cu");
+    let heads = source("mask_decoder_heads.cu");
     has(&heads, &format!("constexpr int WIDTH = {WIDTH};"));
     has(&heads, &format!("constexpr int NETWORKS = {HEAD_ROWS};"));
     has(&heads, &format!("constexpr int MASKS = {};", MASKS - 1));

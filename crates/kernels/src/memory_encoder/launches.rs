@@ -5,13 +5,14 @@ loaded, and the scratch is made for the encoder's own shape.
 
 use anyhow::{Context, Result};
 
-use super::super::images::{self, Topic};
-use super::super::loaded::Affine;
-use super::super::{blocks, int};
 use super::MemoryEncoder;
 use super::scratch::{LatentScratch, SPLIT, Scratch};
 use super::weights::{Block, Convolution, Join, Latents, Layer};
-use cuda::module::{Arg, Function, Launch};
+use crate::images::Topic;
+use crate::kernel::{Kernel, Modules};
+use crate::loaded::Affine;
+use crate::{blocks, int};
+use cuda::module::Arg;
 use cuda::{Gpu, Stream, View};
 use vos::bundle::MemoryEncoderShape;
 use vos::bundle::memory_encoder::LATENTS;
@@ -44,22 +45,33 @@ pub(super) const WINDOW_SHARED: u32 = 97_792;
 
 #[derive(Debug)]
 pub(super) struct Kernels {
-    mask: Function,
-    widen: Function,
-    join: Function,
-    spread: Function,
-    mix: Function,
-    last: Function,
-    latents: Option<LatentKernels>,
+    mask_convs: Kernel,
+    mask_downsample: Kernel,
+    fuse_mask_and_features: Kernel,
+    dwconv7x7: Kernel,
+    convnext_mlp: Kernel,
+    convnext_mlp_proj: Kernel,
+    perceiver: Option<PerceiverKernels>,
 }
 
 #[derive(Debug)]
-struct LatentKernels {
-    attend: Function,
-    mix: Function,
-    own: Function,
-    windows: Function,
+struct PerceiverKernels {
+    cross_attn: Kernel,
+    mlp: Kernel,
+    self_attn: Kernel,
+    window_attn: Kernel,
 }
+
+/// Modules of the memory encoder's kernels, and those of its perceiver.
+pub(super) const MODULES: [Topic; 5] = [
+    Topic::MemoryEncoderConvnext,
+    Topic::MemoryEncoderMask,
+    Topic::MemoryEncoderFuse,
+    Topic::Perceiver1d,
+    Topic::Perceiver2d,
+];
+/// The first of them, which a memory encoder without latents needs.
+const WITHOUT_LATENTS: usize = 3;
 
 impl Kernels {
     /// Loads all that this shape needs.
@@ -67,40 +79,36 @@ impl Kernels {
     /// # Errors
     /// The driver refuses the PTX.
     pub fn load(gpu: &Gpu, shape: MemoryEncoderShape) -> Result<Self> {
-        let mut topics = vec![Topic::MemoryMask, Topic::MemoryJoin, Topic::MemoryBlocks];
-        if shape.latents {
-            topics.extend([Topic::Latents, Topic::LatentWindows]);
-        }
-        let (modules, form) = images::load(gpu, &topics)?;
-        log::debug!("the memory encoder's kernels from {form}");
-        let of = |topic: Topic, name: &str| -> Result<Function> {
-            let found = modules.iter().find(|(about, _)| *about == topic);
-            let (_, module) = found.with_context(|| format!("no kernels about {topic:?}"))?;
-            Ok(module.function(name)?)
-        };
-        let latents = || -> Result<LatentKernels> {
-            Ok(LatentKernels {
-                attend: of(Topic::Latents, "latents_attend")?,
-                mix: of(Topic::Latents, "latents_mix")?,
-                own: of(Topic::Latents, "latents_self")?,
-                windows: of(Topic::LatentWindows, "latents_windows")?.with_shared(WINDOW_SHARED)?,
+        let needed = if shape.latents { &MODULES[..] } else { &MODULES[..WITHOUT_LATENTS] };
+        let modules = Modules::load(gpu, needed, "the memory encoder")?;
+        let of = |name: &str, threads: u32, shared: u32| modules.kernel(name, threads, shared);
+        let perceiver = || -> Result<PerceiverKernels> {
+            Ok(PerceiverKernels {
+                cross_attn: of("perceiver_1d_cross_attn", ATTEND_THREADS, 0)?,
+                mlp: of("perceiver_1d_mlp", LATENT_THREADS, 0)?,
+                self_attn: of("perceiver_1d_self_attn", LATENT_THREADS, 0)?,
+                window_attn: of("perceiver_2d_window_attn", WINDOW_THREADS, WINDOW_SHARED)?,
             })
         };
         Ok(Self {
-            mask: of(Topic::MemoryMask, "memory_mask")?,
-            widen: of(Topic::MemoryMask, "memory_widen")?,
-            join: of(Topic::MemoryJoin, "memory_join")?.with_shared(JOIN_SHARED)?,
-            spread: of(Topic::MemoryBlocks, "memory_spread")?.with_shared(SPREAD_SHARED)?,
-            mix: of(Topic::MemoryBlocks, "memory_mix")?.with_shared(MIX_SHARED)?,
-            last: of(Topic::MemoryBlocks, "memory_last")?.with_shared(MIX_SHARED)?,
-            latents: shape.latents.then(latents).transpose()?,
+            mask_convs: of("memory_encoder_mask_convs", MASK_THREADS, 0)?,
+            mask_downsample: of("memory_encoder_mask_downsample", WIDEN_THREADS, 0)?,
+            fuse_mask_and_features: of(
+                "memory_encoder_fuse_mask_and_features",
+                JOIN_THREADS,
+                JOIN_SHARED,
+            )?,
+            dwconv7x7: of("memory_encoder_dwconv7x7", SPREAD_THREADS, SPREAD_SHARED)?,
+            convnext_mlp: of("memory_encoder_convnext_mlp", MIX_THREADS, MIX_SHARED)?,
+            convnext_mlp_proj: of("memory_encoder_convnext_mlp_proj", MIX_THREADS, MIX_SHARED)?,
+            perceiver: shape.latents.then(perceiver).transpose()?,
         })
     }
 }
 
 impl MemoryEncoder {
     /// The mask of `low`, and its first two convolutions.
-    pub(super) fn mask(&self, low: &View, binary: &View, stream: &Stream) -> Result<()> {
+    pub(super) fn mask_convs(&self, low: &View, binary: &View, stream: &Stream) -> Result<()> {
         let [first, second] = &self.weights.mask;
         let args = [
             Arg::View(low),
@@ -119,14 +127,13 @@ impl MemoryEncoder {
             self.grid()?,
         ];
         let grid = tiles(4 * self.shape.grid, MASK_TILE)?;
-        let launch = Launch { grid, threads: MASK_THREADS };
-        // SAFETY: the arguments are memory_mask's own; logits and the choice of masks were measured in `enqueue`, the weights where they
+        // SAFETY: the arguments are memory_encoder_mask_convs's own; logits and the choice of masks were measured in `enqueue`, the weights where they
         // were loaded, and the result has room for every pixel of the map's side.
-        Ok(unsafe { self.kernels.mask.launch(launch, &args, stream) }?)
+        unsafe { self.kernels.mask_convs.launch(grid, &args, stream) }
     }
 
     /// The third convolution.
-    pub(super) fn widen(&self, stream: &Stream) -> Result<()> {
+    pub(super) fn mask_downsample(&self, stream: &Stream) -> Result<()> {
         let Convolution { product, norm } = &self.weights.widen;
         let Scratch { narrow, wide, .. } = &self.scratch;
         let args = [
@@ -139,13 +146,12 @@ impl MemoryEncoder {
             self.grid()?,
         ];
         let grid = tiles(2 * self.shape.grid, MASK_TILE)?;
-        let launch = Launch { grid, threads: WIDEN_THREADS };
-        // SAFETY: the arguments are memory_widen's own, weights that were measured where they were loaded and scratch of the same shape.
-        Ok(unsafe { self.kernels.widen.launch(launch, &args, stream) }?)
+        // SAFETY: the arguments are memory_encoder_mask_downsample's own, weights that were measured where they were loaded and scratch of the same shape.
+        unsafe { self.kernels.mask_downsample.launch(grid, &args, stream) }
     }
 
     /// The fourth, and mask and features together.
-    pub(super) fn join(&self, feat: &View, stream: &Stream) -> Result<()> {
+    pub(super) fn fuse_mask_and_features(&self, feat: &View, stream: &Stream) -> Result<()> {
         let Join { mask: Convolution { product, norm }, projections: [mask, feature], bias } =
             &self.weights.join;
         let args = [
@@ -162,14 +168,13 @@ impl MemoryEncoder {
             self.grid()?,
         ];
         let grid = tiles(self.shape.grid, JOIN_TILE)?;
-        let launch = Launch { grid, threads: JOIN_THREADS };
-        // SAFETY: the arguments are memory_join's own; the features were measured in `enqueue`, the weights where they were loaded, and the
+        // SAFETY: the arguments are memory_encoder_fuse_mask_and_features's own; the features were measured in `enqueue`, the weights where they were loaded, and the
         // scratch is of the same shape.
-        Ok(unsafe { self.kernels.join.launch(launch, &args, stream) }?)
+        unsafe { self.kernels.fuse_mask_and_features.launch(grid, &args, stream) }
     }
 
     /// What a token's neighbours say.
-    pub(super) fn spread(&self, block: &Block, stream: &Stream) -> Result<()> {
+    pub(super) fn dwconv7x7(&self, block: &Block, stream: &Stream) -> Result<()> {
         let Convolution { product, norm } = &block.spread;
         let Scratch { x, y, .. } = &self.scratch;
         let args = [
@@ -182,14 +187,13 @@ impl MemoryEncoder {
             self.grid()?,
         ];
         let grid = tiles(self.shape.grid, SPREAD_TILE)?;
-        let launch = Launch { grid, threads: SPREAD_THREADS };
-        // SAFETY: the arguments are memory_spread's own, weights that were measured where they were loaded and scratch of the same shape;
+        // SAFETY: the arguments are memory_encoder_dwconv7x7's own, weights that were measured where they were loaded and scratch of the same shape;
         // it reads `x`, of which it writes nothing.
-        Ok(unsafe { self.kernels.spread.launch(launch, &args, stream) }?)
+        unsafe { self.kernels.dwconv7x7.launch(grid, &args, stream) }
     }
 
     /// A block's MLP, in place.
-    pub(super) fn mix(&self, block: &Block, stream: &Stream) -> Result<()> {
+    pub(super) fn convnext_mlp(&self, block: &Block, stream: &Stream) -> Result<()> {
         let Scratch { x, y, .. } = &self.scratch;
         let args = [
             Arg::View(y),
@@ -201,13 +205,13 @@ impl MemoryEncoder {
             Arg::View(x),
             self.count()?,
         ];
-        // SAFETY: the arguments are memory_mix's own, weights that were measured where they were loaded and scratch of the same shape; a
+        // SAFETY: the arguments are memory_encoder_convnext_mlp's own, weights that were measured where they were loaded and scratch of the same shape; a
         // block reads no tokens of `x` but those that it writes.
-        Ok(unsafe { self.kernels.mix.launch(self.mixing()?, &args, stream) }?)
+        unsafe { self.kernels.convnext_mlp.launch(self.mixing()?, &args, stream) }
     }
 
     /// The last block's MLP, and the tokens of the memory.
-    pub(super) fn last(
+    pub(super) fn convnext_mlp_proj(
         &self,
         block: &Block,
         score: &View,
@@ -230,12 +234,12 @@ impl MemoryEncoder {
             Arg::View(memory),
             self.count()?,
         ];
-        // SAFETY: as in `mix`, memory_last's own; the score was measured in `enqueue`, as was the memory, unless it is the scratch's.
-        Ok(unsafe { self.kernels.last.launch(self.mixing()?, &args, stream) }?)
+        // SAFETY: as in `mix`, memory_encoder_convnext_mlp_proj's own; the score was measured in `enqueue`, as was the memory, unless it is the scratch's.
+        unsafe { self.kernels.convnext_mlp_proj.launch(self.mixing()?, &args, stream) }
     }
 
     /// Latents read all tokens of the memory.
-    pub(super) fn attend(
+    pub(super) fn perceiver_cross_attn(
         &self,
         work: &LatentScratch,
         layer: &Layer,
@@ -255,14 +259,13 @@ impl MemoryEncoder {
             self.count()?,
         ];
         let grid = (blocks(LATENTS, ATTEND_TILE)?, blocks(self.tokens(), SPLIT)?, 1);
-        let launch = Launch { grid, threads: ATTEND_THREADS };
-        // SAFETY: the arguments are latents_attend's own, weights that were measured where they were loaded and scratch; sums and parts have
+        // SAFETY: the arguments are perceiver_1d_cross_attn's own, weights that were measured where they were loaded and scratch; sums and parts have
         // room for every split of the launch.
-        Ok(unsafe { kernels.attend.launch(launch, &args, stream) }?)
+        unsafe { kernels.cross_attn.launch(grid, &args, stream) }
     }
 
     /// `before` and what was read, and the MLP behind.
-    pub(super) fn latents_mix(
+    pub(super) fn perceiver_mlp(
         &self,
         work: &LatentScratch,
         layer: &Layer,
@@ -286,13 +289,13 @@ impl MemoryEncoder {
             Arg::View(&work.mixed),
             Arg::View(&work.qkv),
         ];
-        // SAFETY: the arguments are latents_mix's own: as many splits as `attend` wrote, weights that were measured where they were loaded,
+        // SAFETY: the arguments are perceiver_1d_mlp's own: as many splits as `attend` wrote, weights that were measured where they were loaded,
         // and latents of the scratch or the weights.
-        Ok(unsafe { kernels.mix.launch(self.latent_blocks()?, &args, stream) }?)
+        unsafe { kernels.mlp.launch(self.latent_blocks()?, &args, stream) }
     }
 
     /// Latents read each other; then the second MLP, and what comes next of them: queries, or without these the result.
-    pub(super) fn latents_self(
+    pub(super) fn perceiver_self_attn(
         &self,
         work: &LatentScratch,
         layer: &Layer,
@@ -315,13 +318,13 @@ impl MemoryEncoder {
             Arg::View(&work.latents),
             Arg::View(result),
         ];
-        // SAFETY: the arguments are latents_self's own, which takes a null pointer for no query; weights were measured where they were
+        // SAFETY: the arguments are perceiver_1d_self_attn's own, which takes a null pointer for no query; weights were measured where they were
         // loaded, and the result is the scratch's or half of what was measured in `enqueue`: 256 latents either way.
-        Ok(unsafe { kernels.own.launch(self.latent_blocks()?, &args, stream) }?)
+        unsafe { kernels.self_attn.launch(self.latent_blocks()?, &args, stream) }
     }
 
     /// Latents read a window each.
-    pub(super) fn windows(
+    pub(super) fn perceiver_window_attn(
         &self,
         work: &LatentScratch,
         result: &View,
@@ -336,24 +339,23 @@ impl MemoryEncoder {
             Arg::View(result),
             self.grid()?,
         ];
-        let launch =
-            Launch { grid: (blocks(LATENTS, WINDOW_TILE)?, 1, 1), threads: WINDOW_THREADS };
-        // SAFETY: the arguments are latents_windows' own, weights that were measured where they were loaded, scratch of the same shape, and
+        let grid = (blocks(LATENTS, WINDOW_TILE)?, 1, 1);
+        // SAFETY: the arguments are perceiver_2d_window_attn' own, weights that were measured where they were loaded, scratch of the same shape, and
         // half of what was measured in `enqueue`.
-        Ok(unsafe { kernels.windows.launch(launch, &args, stream) }?)
+        unsafe { kernels.window_attn.launch(grid, &args, stream) }
     }
 
-    fn of_latents(&self) -> Result<(&Latents, &LatentKernels)> {
-        let found = self.weights.latents.as_ref().zip(self.kernels.latents.as_ref());
+    fn of_latents(&self) -> Result<(&Latents, &PerceiverKernels)> {
+        let found = self.weights.latents.as_ref().zip(self.kernels.perceiver.as_ref());
         found.context("a memory encoder without latents was asked for them")
     }
 
-    fn mixing(&self) -> Result<Launch> {
-        Ok(Launch { grid: (blocks(self.tokens(), MIX_TILE)?, 1, 1), threads: MIX_THREADS })
+    fn mixing(&self) -> Result<(u32, u32, u32)> {
+        Ok((blocks(self.tokens(), MIX_TILE)?, 1, 1))
     }
 
-    fn latent_blocks(&self) -> Result<Launch> {
-        Ok(Launch { grid: (blocks(LATENTS, LATENT_TILE)?, 1, 1), threads: LATENT_THREADS })
+    fn latent_blocks(&self) -> Result<(u32, u32, u32)> {
+        Ok((blocks(LATENTS, LATENT_TILE)?, 1, 1))
     }
 
     fn grid(&self) -> Result<Arg<'_>> {

@@ -1,6 +1,6 @@
 /*!
 The memory encoder, from features and low-resolution logits to the tokens of a memory (`cuda/memory_*.cu`), and to the latents that stand
-for them where the model has such (`cuda/latents.cu`, `cuda/latent_windows.cu`).
+for them where the model has such (`cuda/perceiver_1d.cu`, `cuda/perceiver_2d.cu`).
 
 ```text
 low ─ mask ─→ narrow ─ widen ─→ wide ─ join, with feat ─→ x ─ spread ─→ y ─ mix, with x ─→ x ─ spread ─→ y ─ last, with x ─→ memory
@@ -99,33 +99,33 @@ impl MemoryEncoder {
         need_exactly(binary, FLOAT, FLOAT, "'binar'")?;
         need_exactly(memory, HALF * shape.memory_tokens() * DEPTH, ALIGNMENT, "'mem'")?;
 
-        self.mask(low, binary, stream)?;
-        self.widen(stream)?;
-        self.join(feat, stream)?;
+        self.mask_convs(low, binary, stream)?;
+        self.mask_downsample(stream)?;
+        self.fuse_mask_and_features(feat, stream)?;
         let [first, last] = &weights.blocks;
-        self.spread(first, stream)?;
-        self.mix(first, stream)?;
-        self.spread(last, stream)?;
+        self.dwconv7x7(first, stream)?;
+        self.convnext_mlp(first, stream)?;
+        self.dwconv7x7(last, stream)?;
         let Some((latents, work)) = weights.latents.as_ref().zip(scratch.latents.as_ref()) else {
-            return self.last(last, score, memory, stream);
+            return self.convnext_mlp_proj(last, score, memory, stream);
         };
-        self.last(last, score, &work.memory, stream)?;
+        self.convnext_mlp_proj(last, score, &work.memory, stream)?;
         let half = memory.len() / 2;
         let (flat, map) = (memory.part(0, half)?, memory.part(half, half)?);
         let [first, second] = &latents.layers;
-        self.attend(work, first, &latents.first, stream)?;
-        self.latents_mix(work, first, &latents.flat, stream)?;
-        self.latents_self(
+        self.perceiver_cross_attn(work, first, &latents.first, stream)?;
+        self.perceiver_mlp(work, first, &latents.flat, stream)?;
+        self.perceiver_self_attn(
             work,
             first,
             (&latents.asks.norm, Some(&latents.asks.weight)),
             &work.queries,
             stream,
         )?;
-        self.attend(work, second, &work.queries, stream)?;
-        self.latents_mix(work, second, &work.latents, stream)?;
-        self.latents_self(work, second, (&latents.last, None), &flat, stream)?;
-        self.windows(work, &map, stream)
+        self.perceiver_cross_attn(work, second, &work.queries, stream)?;
+        self.perceiver_mlp(work, second, &work.latents, stream)?;
+        self.perceiver_self_attn(work, second, (&latents.last, None), &flat, stream)?;
+        self.perceiver_window_attn(work, &map, stream)
     }
 }
 

@@ -9,7 +9,7 @@ use cuda::{Gpu, MemoryTag, View};
 use vos::bundle::MemoryEncoderShape;
 use vos::bundle::memory_encoder::{DEPTH, LATENTS, STEPS, WIDTH};
 
-/// Tokens of a block of the kernel in which latents read all of them, as in `cuda/latents.cu`: what sums and parts have a line for.
+/// Tokens of a block of the kernel in which latents read all of them, as in `cuda/perceiver_1d.cu`: what sums and parts have a line for.
 pub(super) const SPLIT: usize = 128;
 
 #[derive(Debug)]

@@ -31,18 +31,18 @@ fn bounded<'t>(text: &'t str, name: &str) -> &'t str {
 
 #[test]
 fn the_masks_tiles_are_those_of_the_source() {
-    let (mask, widen) = (source("memory_mask.cu"), source("memory_widen.cuh"));
+    let (mask, widen) = (source("memory_encoder_mask.cu"), source("memory_encoder_downsample.cuh"));
     let [across, down] = MASK_TILE;
     has(&widen, &format!("constexpr int ACROSS = {across}, DOWN = {down};"));
-    assert_eq!(bounded(&mask, "memory_mask"), "Mask::THREADS");
-    assert_eq!(bounded(&mask, "memory_widen"), "Widen::THREADS");
+    assert_eq!(bounded(&mask, "memory_encoder_mask_convs"), "Mask::THREADS");
+    assert_eq!(bounded(&mask, "memory_encoder_mask_downsample"), "Widen::THREADS");
     has(&mask, &format!("static constexpr int THREADS = {MASK_THREADS},"));
     has(&widen, &format!("static constexpr int THREADS = {WIDEN_THREADS};"));
     has(&widen, &format!("static constexpr int CHANNELS = {},", STEPS[2]));
-    let join = source("memory_join.cu");
+    let join = source("memory_encoder_fuse.cu");
     let [across, down] = JOIN_TILE;
     has(&join, &format!("constexpr int DOWN = {down}, ACROSS = {across};"));
-    assert_eq!(bounded(&join, "memory_join"), "JOIN_THREADS");
+    assert_eq!(bounded(&join, "memory_encoder_fuse_mask_and_features"), "JOIN_THREADS");
     has(&join, &format!("WARPS = {}, JOIN_THREADS = WARPS * 32;", JOIN_THREADS / 32));
     has(&join, &format!("constexpr int CHANNELS = {};", STEPS[2]));
     has(&join, &format!("constexpr int TAPS = {TAPS};"));
@@ -52,7 +52,8 @@ fn the_masks_tiles_are_those_of_the_source() {
 
 #[test]
 fn the_blocks_tiles_are_those_of_the_source() {
-    let (spread, mix) = (source("memory_blocks.cuh"), source("memory_blocks.cu"));
+    let (spread, mix) =
+        (source("memory_encoder_convnext.cuh"), source("memory_encoder_convnext.cu"));
     let [across, down] = SPREAD_TILE;
     has(&spread, &format!("constexpr int SPREAD_ROWS = {down}, SPREAD_COLUMNS = {across};"));
     has(&spread, "constexpr int SPREAD_THREADS = SPREAD_ROWS * WIDTH / 2,");
@@ -62,8 +63,8 @@ fn the_blocks_tiles_are_those_of_the_source() {
     has(&mix, &format!("constexpr int MEMORY = {DEPTH};"));
     has(&mix, &format!("constexpr int MIX_TOKENS = {MIX_TILE}, MIX_WARPS = {},", MIX_THREADS / 32));
     has(&mix, &format!("MIX_SHARED == {MIX_SHARED} && SPREAD_SHARED == {SPREAD_SHARED}"));
-    assert_eq!(bounded(&mix, "memory_spread"), "SPREAD_THREADS");
-    for name in ["memory_mix", "memory_last"] {
+    assert_eq!(bounded(&mix, "memory_encoder_dwconv7x7"), "SPREAD_THREADS");
+    for name in ["memory_encoder_convnext_mlp", "memory_encoder_convnext_mlp_proj"] {
         assert_eq!(bounded(&mix, name), "MIX_THREADS");
     }
     // What the blocks of GPUs with least have: 99 KiB.
@@ -74,25 +75,25 @@ fn the_blocks_tiles_are_those_of_the_source() {
 
 #[test]
 fn the_latents_tiles_are_those_of_the_source() {
-    let (attend, latents) = (source("latents.cuh"), source("latents.cu"));
+    let (attend, latents) = (source("perceiver_1d.cuh"), source("perceiver_1d.cu"));
     has(&attend, &format!("constexpr int LATENTS = {LATENTS};"));
     has(&attend, &format!("constexpr int SPLIT = {SPLIT};"));
     has(&attend, &format!("constexpr int TILE = {ATTEND_TILE};"));
     has(&attend, &format!("constexpr int ATTEND_THREADS = {ATTEND_THREADS};"));
     has(&latents, &format!("constexpr int FEW = {LATENT_TILE};"));
     has(&latents, &format!("constexpr int FEW_THREADS = {LATENT_THREADS};"));
-    assert_eq!(bounded(&latents, "latents_attend"), "ATTEND_THREADS");
-    for name in ["latents_mix", "latents_self"] {
+    assert_eq!(bounded(&latents, "perceiver_1d_cross_attn"), "ATTEND_THREADS");
+    for name in ["perceiver_1d_mlp", "perceiver_1d_self_attn"] {
         assert_eq!(bounded(&latents, name), "FEW_THREADS");
     }
-    let (window, windows) = (source("latent_windows.cuh"), source("latent_windows.cu"));
+    let (window, windows) = (source("perceiver_2d.cuh"), source("perceiver_2d.cu"));
     has(&window, &format!("constexpr int WIDTH = {DEPTH};"));
     has(&window, &format!("constexpr int SIDE = {WINDOWS};"));
     has(&windows, &format!("constexpr int HIDDEN = {LATENT_HIDDEN};"));
     has(&windows, &format!("constexpr int LATENTS = {WINDOW_TILE};"));
     has(&windows, &format!("constexpr int WARPS = {};", WINDOW_THREADS / 32));
-    assert_eq!(bounded(&windows, "latents_windows"), "WINDOW_THREADS");
-    let text = std::fs::read_to_string("../../cuda/latent_windows.cu").unwrap();
+    assert_eq!(bounded(&windows, "perceiver_2d_window_attn"), "WINDOW_THREADS");
+    let text = std::fs::read_to_string("../../cuda/perceiver_2d.cu").unwrap();
     let launch = format!("of {WINDOW_THREADS} threads and {WINDOW_SHARED} bytes of shared memory");
     assert!(text.contains(&launch), "{launch}");
     assert_eq!(LATENTS, WINDOWS * WINDOWS);

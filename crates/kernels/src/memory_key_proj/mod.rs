@@ -1,5 +1,5 @@
 /*!
-The keys of the memory attention, of all layers and the whole bank, in one launch (`cuda/keys.cu`): in place of an engine of the graph
+The keys of the memory attention, of all layers and the whole bank, in one launch (`cuda/memory_key_proj.cu`): in place of an engine of the graph
 `track_keys`, from the weights that a trunk's file has.
 */
 
@@ -53,10 +53,10 @@ impl MemoryKeyProj {
         weights: &MemoryKeyProjWeights,
         stream: &Stream,
     ) -> Result<Self> {
-        let (modules, form) = images::load(gpu, &[Topic::Keys])?;
+        let (modules, form) = images::load(gpu, &[Topic::MemoryKeyProj])?;
         log::debug!("the memory attention's keys from {form}");
         let (_, module) = modules.first().context("no kernels about keys")?;
-        let function = module.function("memory_keys")?;
+        let function = module.function("memory_key_proj")?;
         let MemoryKeyProjShape { layers, memories, tokens, pointers, pointer_times } = shape;
         ensure!(
             layers > 0 && memories > 0 && tokens > 0 && pointers > 0,
@@ -155,7 +155,7 @@ impl MemoryKeyProj {
             Arg::I32(int(all_pointers, "the number of pointers")?),
         ];
         let launch = Launch { grid: self.grid, threads: THREADS };
-        // SAFETY: the arguments are memory_keys' own, and all tensors were measured above and in `new`. What `ages` says are rows of
+        // SAFETY: the arguments are memory_key_proj' own, and all tensors were measured above and in `new`. What `ages` says are rows of
         // the ages' weights: bank_inputs writes numbers below the number of memories.
         Ok(unsafe { self.function.launch(launch, &args, stream) }?)
     }

@@ -36,7 +36,7 @@ pub(crate) const TOPIC: Topic = Topic {
     word: "memory-key-proj",
     help: "The memory attention's keys",
     name: "the memory attention's keys",
-    sources: &[Source::Keys],
+    sources: &[Source::MemoryKeyProj],
     used_by: Some("the fused bank"),
     needs_cublaslt: false,
     judge: |bench| {
@@ -64,7 +64,7 @@ fn judge(bench: &Bench) {
             (drawn, expected)
         },
         |case, (drawn, expected)| {
-            let mut checked = row("memory_keys", &name(case), check(bench, &drawn, &expected));
+            let mut checked = row("memory_key_proj", &name(case), check(bench, &drawn, &expected));
             let flops = 2.0 * (case.layers * all(case) * KEY * TOKEN) as f64;
             checked.tflops = checked.timing.as_ref().map(|timing| flops / timing.median_ms / 1e9);
             bench.found(checked);

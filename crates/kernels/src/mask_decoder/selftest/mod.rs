@@ -9,8 +9,9 @@ mod reference;
 use anyhow::Result;
 use half::f16;
 
+use super::launches::MODULES;
 use crate::selftest::{Bench, Checked, Limits, POISON, Topic, bytes_of, compare, row};
-use crate::{Answer, MaskDecoder, Source};
+use crate::{Answer, MaskDecoder};
 use cuda::{Stream, View};
 use drawn::Drawn;
 use reference::Expected;
@@ -59,12 +60,7 @@ pub(crate) const TOPIC: Topic = Topic {
     word: "mask-decoder",
     help: "The mask decoder of the track step",
     name: "the mask decoder",
-    sources: &[
-        Source::DecoderImage,
-        Source::DecoderTokens,
-        Source::DecoderMasks,
-        Source::DecoderHeads,
-    ],
+    sources: &MODULES,
     used_by: Some("a track step whose mask decoder is ours"),
     needs_cublaslt: false,
     judge: |bench| {

@@ -10,8 +10,9 @@ use anyhow::Result;
 use half::f16;
 use rayon::prelude::*;
 
+use super::launches::MODULES;
+use crate::MemoryEncoder;
 use crate::selftest::{Bench, Checked, Limits, POISON, Topic, bytes_of, row};
-use crate::{MemoryEncoder, Source};
 use cuda::{Stream, View};
 use drawn::Drawn;
 use reference::Given;
@@ -79,13 +80,7 @@ pub(crate) const TOPIC: Topic = Topic {
     word: "memory-encoder",
     help: "The memory encoder",
     name: "the memory encoder",
-    sources: &[
-        Source::MemoryBlocks,
-        Source::MemoryMask,
-        Source::MemoryJoin,
-        Source::Latents,
-        Source::LatentWindows,
-    ],
+    sources: &MODULES,
     used_by: Some("a memory encoder that is ours"),
     needs_cublaslt: false,
     judge: |bench| {

@@ -1,9 +1,0 @@
-// cuda/decoder_tokens.cu and decoder_heads.cu for the CPU: after machine.h, the primitives and the sections of the source.
-static float zero_behind_barrier() { block_barrier(); return 0.0f; }
-#include "../../cuda/f16x2.cuh"
-#include "attention.cuh.attention"
-#include "decoder_tokens.cuh.tokens"
-#include "decoder_tokens.cu.steps"
-namespace heads {
-#include "decoder_heads.cu.heads"
-}
