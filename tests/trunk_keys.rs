@@ -165,5 +165,5 @@ fn keys_of_another_bank_are_refused() {
     let text = fs::read_to_string(&manifest).unwrap();
     fs::write(&manifest, text.replace(KEYS, "")).unwrap();
     let error = format!("{:#}", Bundle::open(&place).unwrap().weights_of::<Trunk>().err().unwrap());
-    assert!(error.contains("tensors, the encoder's trunk has"), "{error}");
+    assert!(error.contains("of the encoder's trunk"), "{error}");
 }

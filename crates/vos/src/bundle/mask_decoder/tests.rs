@@ -74,7 +74,7 @@ fn what_no_kernel_computes_is_refused() {
     );
     refused(
         &|_, m| image(m).outputs[0].shape[1] = Axis::Fixed(17),
-        "track_image graph's y is y f32[B,17,256], the decoder's kernels take [1, 16, 256]",
+        "track_image graph's y is y f32[B,17,256], the decoder's kernels need [1, 16, 256]",
     );
     let of_encoder = |m: &mut Manifest, at: usize| {
         let encoder = m.graphs.iter_mut().find(|graph| graph.role == Role::Encoder);

@@ -90,7 +90,7 @@ fn what_no_kernel_computes_is_refused() {
     }
     refused(
         &|_, m| memory(m).inputs[1].shape[3] = Axis::Fixed(17),
-        "memory graph's low is low f32[B,1,16,17], the memory encoder's kernels take [1, 1, 16, \
+        "memory graph's low is low f32[B,1,16,17], the memory encoder's kernels need [1, 1, 16, \
          16]",
     );
     refused(
@@ -108,7 +108,7 @@ fn what_no_kernel_computes_is_refused() {
     );
     refused(
         &|_, m| memory(m).outputs[0].shape[2] = Axis::Fixed(32),
-        "mem is mem f32[B,16,32], the memory encoder's kernels take [1, 16, 64]",
+        "mem is mem f32[B,16,32], the memory encoder's kernels need [1, 16, 64]",
     );
 }
 

@@ -168,11 +168,11 @@ fn what_does_not_fit_is_named_with_both_ends() {
     refused(&[("image", "y"), last], "no part of the encoder has the output 'hr0'");
     refused(
         &[("image", "hr0 y"), ("x", "feat hr0 hr1")],
-        "'hr0' is produced by more than one part: encoder_cut0, encoder_cut1",
+        "'hr0' is an output of more than one part: encoder_cut0, encoder_cut1",
     );
     refused(
         &[("image", "hr0 y m"), ("x m", "y m"), ("x m", "feat hr1")],
-        "'m' is produced by more than one part: encoder_cut0, encoder_cut1",
+        "'m' is an output of more than one part: encoder_cut0, encoder_cut1",
     );
     refused(
         &[("image", "hr0 y m"), last],

@@ -148,7 +148,7 @@ fn another_file_is_refused_with_tensor_found_and_expected() {
     );
     refused(
         &|t| t.push(("blocks.5.norm1.bias".into(), Dtype::F32, vec![8])),
-        "the encoder's trunk has",
+        "expected 66 of the encoder's trunk",
     );
 
     let mut trunk = small();
