@@ -97,7 +97,7 @@ fn the_decoder_behind_the_segments_gives_the_masks_of_the_whole() {
         let log = fs::read_to_string(&log).unwrap();
         assert!(log.contains("mask_decoder_upscale_masks"), "{out}");
         let backend = column(&setting.path(out).join("sav_benchmark_summary.csv"), "backend");
-        assert!(backend.iter().all(|told| told.contains(" fused decoder ")), "{backend:?}");
+        assert!(backend.iter().all(|told| told.contains(" segmented decoder ")), "{backend:?}");
         for (expected, found) in
             frames_of(&setting.path("cpu")).iter().zip(&frames_of(&setting.path(out)))
         {

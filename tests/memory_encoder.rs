@@ -85,7 +85,7 @@ fn memories_by_kernels_give_the_masks_of_the_whole() {
             "{out}"
         );
         let backend = column(&setting.path(out).join("sav_benchmark_summary.csv"), "backend");
-        assert!(backend.iter().all(|told| told.contains(" fused memory ")), "{backend:?}");
+        assert!(backend.iter().all(|told| told.contains(" segmented memory ")), "{backend:?}");
         for (expected, found) in
             frames_of(&setting.path("cpu")).iter().zip(&frames_of(&setting.path(out)))
         {
