@@ -10,7 +10,7 @@ use clap_complete::Shell;
 
 use super::{Outcome, public};
 
-/// Which shell completes.
+/// Flags of `segtrt completions`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     segtrt completions bash > ~/.local/share/bash-completion/completions/segtrt\n  \

@@ -13,7 +13,7 @@ use crate::commands::headings::{GPU, OUTPUT};
 use crate::inspect::{self, Options, Report, text};
 use host::printable::printable;
 
-/// What `segtrt inspect` looks at.
+/// Flags of `segtrt inspect`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     segtrt inspect onnx/bundles/edgetam_mini_256_fp32/track.onnx\n  \

@@ -15,7 +15,7 @@ use crate::commands::headings::OUTPUT;
 use host::UsageError;
 use vos::files::atomic;
 
-/// Which manual pages, and where they go.
+/// Flags of `segtrt man`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     segtrt man bench | man -l -\n  \

@@ -15,7 +15,7 @@ use report::merge::Table;
 use report::merge::{self, MergeSource, Merged, Missing};
 use vos::files::atomic;
 
-/// What is merged, and where to.
+/// Flags of `segtrt merge`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example: segtrt merge collected_results/nsight_experiment_* -o final_comparison.csv\n\n\

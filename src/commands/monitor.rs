@@ -19,7 +19,7 @@ use host::child;
 use host::ctrl_c;
 use vos::telemetry::Options;
 
-/// What is watched, how often, and where to.
+/// Flags of `segtrt monitor`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     segtrt monitor --log memory.csv --duration 60\n  \

@@ -17,7 +17,7 @@ use vos::platform::{BUILT_IN, Platforms};
 use vos::precision::Precision;
 use vos::prompt::PromptKind;
 
-/// What `segtrt pack` puts into the tar.
+/// Flags of `segtrt pack`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example: segtrt pack --platform orin --models edgetam --onnx-dir onnx/bundles \

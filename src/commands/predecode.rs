@@ -22,7 +22,7 @@ use vos::geometry::GeometryKind;
 use vos::predecode::Values;
 use vos::predecode::{self, Done, Options};
 
-/// Which clips, for which network input, and where they go.
+/// Flags of `segtrt predecode`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example: segtrt predecode --split-dir demo/split --imgsz 256 --values u8 --out-dir demo/frames\n\

@@ -24,7 +24,7 @@ use vos::dataset::Dataset;
 use vos::files::ResultStore;
 use vos::record::{ObjectKey, RunRecord, Status};
 
-/// What is recorded of a bench, and how.
+/// Flags of `segtrt profile`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example: segtrt profile -- bench --split-dir demo/split --models edgetam_mini_points --out-dir demo/out\n\n\

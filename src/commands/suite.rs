@@ -20,7 +20,7 @@ use host::screen_table::{self, number};
 use vos::files::{ColumnSet, summary_csv};
 use vos::strides::Strides;
 
-/// Which experiments to run, and on what.
+/// Flags of `segtrt suite`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     segtrt suite stride_sweep --split-dir /data/sav_val --models edgetam_points --limit-videos 10\n  \
@@ -38,7 +38,7 @@ pub struct SuiteArgs {
     pub bench: BenchArgs,
 }
 
-/// What became of an experiment.
+/// The result of an experiment.
 #[derive(Serialize)]
 struct Done<'a> {
     experiment: &'a str,

@@ -12,7 +12,7 @@ use crate::commands::headings::{DATA, OUTPUT};
 use host::UsageError;
 use vos::synth::{SynthOptions, check, write_split};
 
-/// What `segtrt synth` writes.
+/// Flags of `segtrt synth`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example: segtrt synth --out demo/split --videos 2 --objects 2 --frames 24 --size 640x360 --seed 7"

@@ -19,7 +19,7 @@ use vos::bundle::{Bundle, Role};
 use vos::model_tag::ModelTag;
 use vos::prompt::PromptKind;
 
-/// What is gone through.
+/// Flags of `segtrt test-run`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: segtrt test-run --out test_run\n\n\
     Steps: synthetic split, hashes of the bundle, bench on the CPU. With a GPU: selftest of the kernels. With TensorRT too: build \

@@ -49,14 +49,14 @@ pub fn render(spec: &Spec) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::Kind;
+    use crate::experiment::PlatformKind;
 
     fn spec() -> Spec {
         Spec {
             format: 1,
             segtrt: "0.1.0".into(),
             timestamp: "20261121_093001".into(),
-            platform: Kind::Jetson,
+            platform: PlatformKind::Jetson,
             platform_row: Some("orin".into()),
             hostname: "jetson-orin".into(),
             backend: "tensorrt".into(),

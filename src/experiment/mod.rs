@@ -22,7 +22,7 @@ mod step;
 
 pub use config_file::render as render_config;
 pub use folder::Folder;
-pub use platform::Kind;
+pub use platform::PlatformKind;
 pub use sharding::{By, Sharding, SlurmJobs, Submission};
 pub use spec::{Ran, Spec};
 pub use step::{STOPPED, Step, run_step};

@@ -13,14 +13,14 @@ use vos::platform::Platform;
 /// The predecessor's two platforms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum PlatformKind {
     /// A Jetson board.
     Jetson,
     /// Everything else.
     Desktop,
 }
 
-impl Kind {
+impl PlatformKind {
     /// By what lies below `root`, which is `/`; in a container, where that may tell nothing, by the GPU's row in the
     /// platform table.
     pub fn detect(root: &Path, row: Option<&Platform>) -> Self {
@@ -76,14 +76,14 @@ mod tests {
     fn the_board_or_the_table_tells_a_jetson() {
         let root = tempfile::tempdir().unwrap();
         let table = Platforms::open(None).unwrap();
-        assert_eq!(Kind::detect(root.path(), None), Kind::Desktop);
-        assert_eq!(Kind::detect(root.path(), table.get("h200")), Kind::Desktop);
-        assert_eq!(Kind::detect(root.path(), table.get("orin")), Kind::Jetson);
+        assert_eq!(PlatformKind::detect(root.path(), None), PlatformKind::Desktop);
+        assert_eq!(PlatformKind::detect(root.path(), table.get("h200")), PlatformKind::Desktop);
+        assert_eq!(PlatformKind::detect(root.path(), table.get("orin")), PlatformKind::Jetson);
         std::fs::create_dir(root.path().join("etc")).unwrap();
         std::fs::write(root.path().join("etc/nv_tegra_release"), "# R35").unwrap();
-        assert_eq!(Kind::detect(root.path(), None), Kind::Jetson);
-        assert_eq!(Kind::Jetson.usual_models().len(), 4);
-        assert_eq!(Kind::Jetson.hostname(), "jetson-orin");
-        assert_eq!(Kind::Desktop.usual_models()[5], "sam2_base_bbox");
+        assert_eq!(PlatformKind::detect(root.path(), None), PlatformKind::Jetson);
+        assert_eq!(PlatformKind::Jetson.usual_models().len(), 4);
+        assert_eq!(PlatformKind::Jetson.hostname(), "jetson-orin");
+        assert_eq!(PlatformKind::Desktop.usual_models()[5], "sam2_base_bbox");
     }
 }

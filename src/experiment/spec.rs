@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::platform::Kind;
+use super::platform::PlatformKind;
 use super::sharding::Sharding;
 
 /// Raised when the meaning of a field changes.
@@ -22,7 +22,7 @@ pub struct Spec {
     /// When, by the local clock: `YYYYmmdd_HHMMSS`.
     pub timestamp: String,
     /// The predecessor's platform.
-    pub platform: Kind,
+    pub platform: PlatformKind,
     /// The GPU's row in the platform table.
     pub platform_row: Option<String>,
     /// The host as the configuration file names it.

@@ -5,14 +5,15 @@ Reports are data; [`text`] makes tables of them and `--json` writes them as they
 TensorRT and its GPU and may crash, so it is asked for in a child process ([`live`]).
 */
 
-mod error;
 mod folder;
 pub mod live;
 mod onnx;
 mod plan;
 mod plan_header;
+mod protocol;
 pub mod text;
 mod text_plan;
+mod units;
 pub mod worker;
 
 use std::path::{Path, PathBuf};

@@ -5,13 +5,13 @@ open it. Its hash is checked before TensorRT sees a byte.
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use serde::Serialize;
 
-use super::error::damaged_plan;
-use super::live::{self, Live};
+use super::live;
+use super::protocol::{Live, Request};
 use super::plan_header::{PlanHeader, first_bytes};
-use super::{Options, worker};
+use super::Options;
 use runtime::engine::assess::{LayerReport, assess};
 use runtime::engine::{EngineManifest, PlanRecord};
 use vos::bundle::Manifest;
@@ -86,7 +86,7 @@ pub fn inspect(path: &Path, options: &Options) -> Result<PlanReport> {
     } else {
         check_without_manifest(path, header.as_ref(), hash.bytes)?;
     }
-    let live = live::ask(&worker::Request {
+    let live = live::ask(&Request {
         plan: path.to_owned(),
         tensorrt_lib: options.tensorrt_lib.clone(),
         built_by: manifest.as_ref().map(|facts| facts.plan.made_by.tensorrt.clone()),
@@ -162,4 +162,12 @@ fn completed(record: &PlanRecord, live: &Live) -> PlanRecord {
         record.build.context_bytes = record.build.context_bytes.or(engine.context_bytes);
     }
     record
+}
+
+/// A plan whose bytes are not those that were built.
+fn damaged_plan(path: &Path, found: &str, expected: &str, again: &str) -> anyhow::Error {
+    anyhow!(
+        "{} is damaged: found {found}, expected {expected}; build it again with: {again}",
+        path.display()
+    )
 }

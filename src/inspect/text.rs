@@ -5,6 +5,7 @@ Reports as tables and lines for people. Sizes are MB of a million bytes for file
 use std::fmt::Write;
 
 use super::text_plan;
+use super::units::{capabilities, facts, mebibytes, megabytes};
 use super::{BundleReport, EngineFolderReport, OnnxReport, OwnLine, Report, TrunkLine};
 use host::screen_table;
 use tensorrt::onnx_file::OnnxTensor;
@@ -17,25 +18,6 @@ pub fn render(report: &Report, all_layers: bool) -> String {
         Report::Bundle(report) => bundle(report),
         Report::Engines(report) => engines(report),
     }
-}
-
-/// Pairs as two aligned columns without lines.
-pub(super) fn facts(pairs: &[(&str, String)]) -> String {
-    let width = pairs.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let mut out = String::new();
-    for (name, value) in pairs {
-        // Writing to a String cannot fail.
-        let _ = writeln!(out, "  {name:width$}  {value}");
-    }
-    out
-}
-
-pub(super) fn megabytes(bytes: u64) -> String {
-    format!("{:.1}", bytes as f64 / 1e6)
-}
-
-pub(super) fn mebibytes(bytes: u64) -> String {
-    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
 fn onnx(report: &OnnxReport) -> String {
@@ -214,9 +196,4 @@ fn trunk(trunk: &TrunkLine) -> String {
         trunk.flops as f64 / 1e9,
         stages.join(", ")
     )
-}
-
-/// "sm_86, sm_89".
-pub(super) fn capabilities(sm: &[u32]) -> String {
-    sm.iter().map(|sm| format!("sm_{sm}")).collect::<Vec<_>>().join(", ")
 }

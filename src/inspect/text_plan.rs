@@ -4,9 +4,9 @@ A plan's report for people.
 
 use std::fmt::Write;
 
-use super::live::{Live, LiveEngine};
 use super::plan::{ManifestFacts, PlanReport};
-use super::text::{capabilities, facts, mebibytes, megabytes};
+use super::protocol::{Live, LiveEngine};
+use super::units::{capabilities, facts, mebibytes, megabytes};
 use host::screen_table;
 use runtime::engine::{LayerRecord, PlanRecord};
 

@@ -2,28 +2,12 @@
 The child's side of asking TensorRT about a plan: open it, say what it is, end. It may die at any call into TensorRT.
 */
 
-use std::path::PathBuf;
-
 use anyhow::{Context, Result, bail};
-use serde::{Deserialize, Serialize};
 
-use super::live::{Live, LiveEngine, LiveTensor};
+use super::protocol::{Live, LiveEngine, LiveTensor, Request};
 use host::child;
 use runtime::engine::layers;
 use tensorrt::{Engine, Error, Mode, Runtime, TensorInfo};
-
-/// What the child is to do.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Request {
-    /// The plan.
-    #[serde(serialize_with = "host::child::utf8::path")]
-    pub plan: PathBuf,
-    /// Directory of TensorRT's libraries, where one is named.
-    #[serde(serialize_with = "host::child::utf8::optional")]
-    pub tensorrt_lib: Option<PathBuf>,
-    /// The release that built it, where its manifest says so; no other is asked.
-    pub built_by: Option<String>,
-}
 
 /// Reads a request from standard input and prints the answer as one line.
 pub fn run() -> Result<()> {

@@ -1,5 +1,5 @@
 /*!
-Arguments of `segtrt build-engines`.
+Flags of `segtrt build-engines`.
 */
 
 use std::path::PathBuf;

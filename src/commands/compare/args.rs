@@ -1,5 +1,5 @@
 /*!
-Arguments of `segtrt compare`.
+Flags of `segtrt compare`.
 */
 
 use std::path::PathBuf;

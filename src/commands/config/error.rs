@@ -1,5 +1,5 @@
 /*!
-What may be wrong with a file of arguments.
+Errors of a configuration file.
 */
 
 use std::path::PathBuf;

@@ -22,7 +22,7 @@ pub use error::ConfigError;
 use super::Cli;
 use words::Words;
 
-/// What the command line asks for.
+/// The request of a command line.
 pub enum Start {
     /// Run this.
     Run(Box<Cli>),

@@ -1,5 +1,5 @@
 /*!
-Arguments of `segtrt experiment`: the predecessor's with its defaults, and those that it could not pass on.
+Flags of `segtrt experiment`: the predecessor's with its defaults, and further ones.
 */
 
 use std::path::PathBuf;
@@ -10,9 +10,9 @@ use super::shard_args::ShardArgs;
 use crate::commands::headings::{DATA, MEASURING, MODEL, OUTPUT};
 use crate::commands::shared::ShuffleArgs;
 use crate::commands::started_bench::StartedBenchArgs;
-use crate::experiment::Kind;
+use crate::experiment::PlatformKind;
 
-/// What was decided when an experiment was begun cannot be another thing when it goes on.
+/// Flags that a resumed experiment cannot change.
 const DECIDED: [&str; 24] = [
     "split_dir",
     "split_name",
@@ -40,7 +40,7 @@ const DECIDED: [&str; 24] = [
     "bench",
 ];
 
-/// What an experiment is made of.
+/// Flags of `segtrt experiment`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example: segtrt experiment --split-dir demo/split --models edgetam_mini_points --videos 1 --objects 1 --runs 2\n\n\
@@ -97,7 +97,7 @@ pub struct ExperimentArgs {
     pub shuffle: ShuffleArgs,
     /// Take this platform instead of detecting it.
     #[arg(long, help_heading = MODEL, value_enum)]
-    pub platform: Option<Kind>,
+    pub platform: Option<PlatformKind>,
     /// Leave out the profiled passes.
     #[arg(long, help_heading = MEASURING)]
     pub no_profile: bool,

@@ -11,7 +11,7 @@ use super::spread::{self, ELSEWHERE};
 use crate::commands::bench::BenchArgs;
 use crate::commands::bench::plan::{available, resolve};
 use crate::commands::started_bench::{self, Chosen, check_started, parse_bench, tags_of, text};
-use crate::experiment::{Kind, Spec};
+use crate::experiment::{PlatformKind, Spec};
 use cuda::Facts;
 use host::UsageError;
 use report::nsys::Nsys;
@@ -65,7 +65,7 @@ pub(super) fn plan(args: &ExperimentArgs, say: &mut dyn FnMut(&str)) -> Result<S
     let kind = args.platform.unwrap_or_else(|| {
         let table = Platforms::open(None).ok();
         let row = row.as_deref().and_then(|name| table.as_ref()?.get(name));
-        Kind::detect(Path::new("/"), row)
+        PlatformKind::detect(Path::new("/"), row)
     });
     let platform = row.as_deref().unwrap_or("not in the platform table");
     say(&format!("platform: {} ({platform})", kind.name()));

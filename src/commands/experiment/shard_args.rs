@@ -1,5 +1,5 @@
 /*!
-Arguments of `segtrt experiment` for more than one GPU or machine.
+Flags of `segtrt experiment` for several GPUs or machines.
 */
 
 use clap::Args;

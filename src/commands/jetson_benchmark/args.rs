@@ -1,5 +1,5 @@
 /*!
-Arguments of `segtrt jetson-benchmark`: the predecessor's, its presets, and what it only wished for.
+Flags of `segtrt jetson-benchmark`: the predecessor's, its presets, and further ones.
 
 Whatever a preset or an earlier setup may say is an `Option` here, so that what the user typed wins.
 */
@@ -15,7 +15,7 @@ use crate::commands::started_bench::StartedBenchArgs;
 use crate::two_phase::Preset;
 use vos::predecode::Values;
 
-/// What the two phases do.
+/// Flags of `segtrt jetson-benchmark`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example: segtrt jetson-benchmark --split-dir demo/split --models edgetam_mini_points --imgsz 256 --limit-videos 1\n\n\

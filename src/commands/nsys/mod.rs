@@ -20,7 +20,7 @@ use report::nsys::{
 };
 use report::nsys::{ReportKind, Window};
 
-/// Which reports are read, and what of them.
+/// Flags of `segtrt nsys`.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -40,7 +40,7 @@ pub struct NsysArgs {
     /// Reports (.nsys-rep), exports (.sqlite) or folders of them.
     #[arg(required = true, value_name = "REPORT")]
     pub reports: Vec<PathBuf>,
-    /// What is looked at.
+    /// Selection and output.
     #[command(flatten)]
     pub view: ViewArgs,
 }
@@ -62,12 +62,12 @@ pub struct DiffArgs {
     pub before: PathBuf,
     /// The report after.
     pub after: PathBuf,
-    /// What is looked at.
+    /// Selection and output.
     #[command(flatten)]
     pub view: ViewArgs,
 }
 
-/// What of a report is looked at, and how it is shown.
+/// Selection and output of tables.
 #[derive(Clone, Debug, Args)]
 pub struct ViewArgs {
     /// Tables, separated by commas: nvtx, kernels, memory, api, gaps, util, counters [default: all

@@ -1,5 +1,5 @@
 /*!
-Arguments of `segtrt selftest`.
+Flags of `segtrt selftest`.
 */
 
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::commands::headings::{GPU, MEASURING, MODEL, OUTPUT};
 use crate::selftest::kernels::Topic;
 use vos::precision::Precision;
 
-/// Which kernels and engines are tested, and how.
+/// Flags of `segtrt selftest`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example: segtrt selftest --engines engines --models edgetam --onnx-dir onnx/bundles --csv selftest.csv\n\n\

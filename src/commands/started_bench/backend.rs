@@ -1,5 +1,5 @@
 /*!
-What runs the networks where the user leaves it open: engines where a GPU and engines are, else the CPU, said aloud.
+Chooses the backend for `--backend auto`: engines if GPU and engines exist, else the CPU, with a warning.
 */
 
 use super::BackendWish;

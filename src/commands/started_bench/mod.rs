@@ -17,7 +17,7 @@ use host::UsageError;
 use vos::model_tag::ModelTag;
 pub(in crate::commands) use words::{owned_flag, parse_bench};
 
-/// What `experiment` and `jetson-benchmark` choose for the benches that they start.
+/// Flags of `experiment` and `jetson-benchmark` for the benches that they start.
 #[derive(Clone, Debug, Args)]
 pub struct StartedBenchArgs {
     /// What runs the networks. auto: engines if a GPU can run them, else ONNX Runtime on the CPU.
@@ -40,7 +40,7 @@ pub struct StartedBenchArgs {
     pub bench: Vec<String>,
 }
 
-/// What is to run the networks.
+/// The requested backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum BackendWish {
     /// Engines where they can be run, else the CPU.

@@ -33,7 +33,7 @@ pub(in crate::commands) fn owned_flag<'a>(flags: &'a [String], more: &[&str]) ->
     flags.iter().find(owned).map(String::as_str)
 }
 
-/// What the words of a bench mean.
+/// Parses the flags of a bench.
 ///
 /// # Errors
 /// A [`UsageError`] with the parser's own message.
