@@ -52,11 +52,23 @@ def read_checkpoint(path):
 def load_checkpoint(model, name, path):
     """Loads a checkpoint; every tensor must fit. Returns the manifest's [weights] entries."""
     load_state(model, name, read_checkpoint(path), str(path))
-    return {
+    entries = {
         "source": "checkpoint",
         "checkpoint_file": Path(path).name,
         "checkpoint_sha256": sha256_of(path),
     }
+    return entries | _training_of(path)
+
+
+def _training_of(path):
+    """The command and seed of the training, where a safetensors file's metadata has them."""
+    if Path(path).suffix != ".safetensors":
+        return {}
+    from safetensors import safe_open
+
+    with safe_open(path, "pt") as file:
+        about = file.metadata() or {}
+    return {"training": about["training"]} if "training" in about else {}
 
 
 def load_state(model, name, state, where):

@@ -27,13 +27,18 @@ def _floats(model):
 
 def write_weights(model, path, about):
     """A safetensors file with Meta's names; it appears whole or not at all."""
-    from safetensors.torch import save_file
-
     state = {
         name: tensor.detach().float().cpu().contiguous().clone()
         for name, tensor in model.state_dict().items()
         if not name.endswith("num_batches_tracked")
     }
+    write_tensors(state, path, about)
+
+
+def write_tensors(state, path, about):
+    """A safetensors file of these tensors; it appears whole or not at all."""
+    from safetensors.torch import save_file
+
     part = f"{path}.part"
     save_file(state, part, metadata={k: str(v) for k, v in about.items()})
     os.chmod(part, 0o644)  # safetensors makes files that only their owner reads
