@@ -90,7 +90,7 @@ class Command(OnOneSplit):
         self.assertAlmostEqual(float(row["fps"]), 6e3 / sum(times["latency_ms"]), delta=0.01)
         for name in ("objectness", "chosen_mask", "iou_predictions", "encoder_ms", "decode_ms"):
             self.assertEqual(len(times[name]), 6, name)
-        self.assertEqual(sidecar["configuration"]["models"][0]["weights"], "random weights, seed 0")
+        self.assertEqual(sidecar["configuration"]["models"][0]["weights"], "checkpoint edgetam_mini.safetensors")
         lines = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
         self.assertEqual(lines[0]["configuration_sha256"], sidecar["configuration_sha256"])
         self.assertEqual(lines[1]["frame_times"], [times])

@@ -362,13 +362,28 @@ class Parts(unittest.TestCase):
     def test_weights_must_be_the_bundle_s(self):
         bundles = [ROOT / "onnx" / "bundles"]
         choice = weights_choice.choose("edgetam_mini", None, bundles, None, None, None)
-        self.assertEqual((choice.seed, choice.imgsz), (0, 256))
-        weights_choice.verify(choice, {"source": "random", "seed": 0})
-        with self.assertRaisesRegex(RunError, "seed is 1, the bundle says 0"):
-            weights_choice.verify(choice, {"source": "random", "seed": 1})
-        for options in ((None, 3, None), (Path("x.pt"), None, None), (None, None, Path("x.safetensors"))):
-            with self.assertRaises(RunError):
-                weights_choice.choose("edgetam_mini", None, bundles, *options)
+        self.assertEqual((choice.checkpoint.name, choice.imgsz), ("edgetam_mini.safetensors", 256))
+        weights_choice.verify(choice, dict(choice.expected, checkpoint_file="renamed.safetensors"))
+        with self.assertRaisesRegex(RunError, "checkpoint_sha256 is 00, the bundle says"):
+            weights_choice.verify(choice, dict(choice.expected, checkpoint_sha256="00"))
+        with self.assertRaisesRegex(RunError, "exclude one another"):
+            weights_choice.choose("edgetam_mini", None, bundles, Path("x.pt"), None, Path("x.safetensors"))
+
+    def test_random_weights_must_be_the_bundle_s(self):
+        with tempfile.TemporaryDirectory() as folder:
+            text = '[model]\nname = "edgetam_mini"\nimgsz = 256\n[weights]\nsource = "random"\nseed = 0\n'
+            (Path(folder) / "manifest.toml").write_text(text)
+            choice = weights_choice.choose("edgetam_mini", None, [folder], None, None, None)
+            self.assertEqual((choice.seed, choice.imgsz), (0, 256))
+            weights_choice.verify(choice, {"source": "random", "seed": 0})
+            with self.assertRaisesRegex(RunError, "seed is 1, the bundle says 0"):
+                weights_choice.verify(choice, {"source": "random", "seed": 1})
+            for options in ((None, 3, None), (Path("x.pt"), None, None), (None, None, Path("x.safetensors"))):
+                with self.assertRaises(RunError):
+                    weights_choice.choose("edgetam_mini", None, [folder], *options)
+
+    def test_a_size_or_model_without_a_bundle_is_refused(self):
+        bundles = [ROOT / "onnx" / "bundles"]
         with self.assertRaisesRegex(RunError, "no bundle of edgetam_mini at 512"):
             weights_choice.choose("edgetam_mini", 512, bundles, None, None, None)
         with self.assertRaisesRegex(RunError, "no weights were chosen"):

@@ -192,7 +192,7 @@ fn another_machine_or_another_configuration_is_refused_by_name() {
         "gpu was unknown and is NVIDIA H200",
         "driver was unknown and is 580",
         "threads was 1 and is 7",
-        "weights of edgetam_mini_points was random weights, seed 0 and is checkpoint other.pt",
+        "weights of edgetam_mini_points was checkpoint edgetam_mini.safetensors and is checkpoint other.pt",
         "precision of edgetam_mini_points was fp32 and is fp16",
         "geometry of edgetam_mini_points was stretch and is letterbox",
         "is sha256 00 for synth_000/frames",
@@ -242,7 +242,7 @@ fn baselines_are_listed_shown_and_not_overwritten_by_accident() {
         .command(&["show", "b"])
         .assert()
         .success()
-        .stdout(contains("random weights, seed 0").and(contains("processor ")));
+        .stdout(contains("checkpoint edgetam_mini.safetensors").and(contains("processor ")));
     let shown = place.json(&["show", "b"], 0);
     assert_eq!((&shown["format"], &shown["name"]), (&"segtrt baseline 1".into(), &"b".into()));
     assert_eq!(shown["run"]["models"][0]["objects"].as_array().unwrap().len(), 2);

@@ -41,6 +41,7 @@ mod doctor;
 mod experiment;
 /// Result files: bytes as Python's, crash safety, resumption.
 mod files;
+mod follows;
 /// The track step that is cut at its attentions, on stand-ins.
 mod fused_track;
 /// `segtrt inspect`: what a file or folder is, damage, TensorRT's own account and its death.

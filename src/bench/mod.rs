@@ -10,6 +10,7 @@ mod gpu_runner;
 mod mask_file;
 mod object_error;
 mod object_run;
+mod overlay_file;
 pub mod plan;
 pub mod progress;
 mod runner;

@@ -16,7 +16,7 @@ use vos::files;
 use vos::geometry::Geometry;
 use vos::overlay::OverlayWriter;
 use vos::predecode::{PreparedClip, WantedFrames};
-use vos::prompt::ObjectPrompt;
+use vos::prompt::{ObjectPrompt, Prompt};
 use vos::ranges::{self, Range};
 use vos::record::{
     Conditions, FrameTimes, Measured, MemoryPeaks, ObjectKey, Observed, RunRecord, Status, Verdict,
@@ -29,6 +29,7 @@ use vos::verdict::{self, Evidence};
 use super::clip_run::{Frames, Pass, Span};
 use super::mask_file;
 use super::object_error::ObjectError;
+use super::overlay_file::{self, Shown};
 use super::plan::BenchPlan;
 use super::progress::{Doing, Progress};
 use super::runner::{ClipRunner, PassRequest, Tracked};
@@ -64,6 +65,7 @@ pub type Recorded = (RunRecord, Vec<FrameTimes>);
 struct Ready<'a> {
     key: ObjectKey,
     truth: &'a ObjectTruth,
+    prompt: Prompt,
     recorded: Vec<Recorded>,
 }
 
@@ -112,7 +114,8 @@ impl ObjectRunner<'_> {
                     let (most, stride) = (self.plan.max_clip_frames, self.plan.strides.input);
                     let span = Span::new(prompted.index, frames, most, stride);
                     tracked.push(Tracked { prompt, span });
-                    ready.push(Ready { key, truth, recorded: Vec::new() });
+                    let prompt = prompted.prompt;
+                    ready.push(Ready { key, truth, prompt, recorded: Vec::new() });
                 }
                 Err(error) => rows.push(lost(self, &key, &error.into())),
             }
@@ -218,8 +221,9 @@ impl ObjectRunner<'_> {
                 // The passes are the same computation: files of the first one are enough.
                 if run == 0 {
                     let mut wrote = || tell(Doing::Writing);
+                    let shown = Shown { clip, truth, prompt: &ready.prompt };
                     done = done.and_then(|()| {
-                        self.write_files(&mut row, clip, geometry, &pass, &mut wrote)
+                        self.write_files(&mut row, shown, geometry, &pass, &mut wrote)
                     });
                 }
                 match done {
@@ -337,7 +341,7 @@ impl ObjectRunner<'_> {
     fn write_files(
         &self,
         row: &mut RunRecord,
-        clip: &Clip,
+        shown: Shown<'_>,
         geometry: &Geometry,
         pass: &Pass,
         wrote: &mut dyn FnMut(),
@@ -351,16 +355,12 @@ impl ObjectRunner<'_> {
             let side = self.runner.manifest().contract.low_size;
             teacher::write(out_dir, &row.key, side, pass)?;
         }
-        if !self.plan.save_overlays {
-            return Ok(());
+        if self.plan.save_overlays {
+            let stride = self.plan.strides.input;
+            let writer = OverlayWriter::create(out_dir, &row.key, geometry.video_size(), stride)?;
+            let path = overlay_file::write(writer, shown, pass, wrote)?;
+            row.overlay = Some(path.display().to_string());
         }
-        let size = geometry.video_size();
-        let mut writer = OverlayWriter::create(out_dir, &row.key, size, self.plan.strides.input)?;
-        for (index, mask) in &pass.masks {
-            writer.write(&clip.frame(*index, size)?, Some(mask))?;
-            wrote();
-        }
-        row.overlay = Some(writer.finish()?.display().to_string());
         Ok(())
     }
 }

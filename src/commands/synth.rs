@@ -36,6 +36,10 @@ pub struct SynthArgs {
     /// Seed; the same seed gives the same bytes.
     #[arg(long, help_heading = DATA, default_value_t = 0)]
     pub seed: u64,
+    /// Give all objects of a clip the same outline, size and texture: only the prompt tells them
+    /// apart.
+    #[arg(long, help_heading = DATA)]
+    pub alike: bool,
     /// Print the written files as JSON.
     #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
@@ -49,14 +53,16 @@ fn parse_size(text: &str) -> Result<(usize, usize), String> {
 
 /// Writes a synthetic split and says where it is.
 pub fn run(args: SynthArgs) -> Result<Outcome> {
-    let SynthArgs { out, videos, objects, frames, size: (width, height), seed, json } = args;
-    let options = SynthOptions { out: out.clone(), videos, objects, frames, width, height, seed };
+    let SynthArgs { out, videos, objects, frames, size: (width, height), seed, alike, json } = args;
+    let options =
+        SynthOptions { out: out.clone(), videos, objects, frames, width, height, seed, alike };
     check(&options).map_err(|error| UsageError(error.to_string()))?;
     let summary = write_split(&options)?;
     if json {
         let document = serde_json::json!({
             "split_dir": out, "videos": videos, "objects": videos * objects, "frames": summary.frames,
             "masks": summary.masks, "width": width, "height": height, "seed": seed,
+            "alike": alike,
         });
         println!("{}", serde_json::to_string_pretty(&document)?);
         return Ok(Outcome::Done);

@@ -82,6 +82,7 @@ pub fn make(scratch: &Path) -> Result<()> {
         width,
         height,
         seed: 7,
+        alike: false,
     })
     .map(|_| ())
 }

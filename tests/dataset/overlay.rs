@@ -7,7 +7,7 @@ use std::process::Command;
 use vos::decode::RgbImage;
 use vos::ffmpeg::Ffmpeg;
 use vos::mask::Mask;
-use vos::overlay::OverlayWriter;
+use vos::overlay::{Layers, OverlayWriter};
 use vos::record::ObjectKey;
 
 use super::film::ffmpeg;
@@ -24,6 +24,10 @@ fn square() -> Mask {
 
 fn key(video: &str, object: &str, model: &str) -> ObjectKey {
     ObjectKey { video: video.into(), object: object.into(), tag: model.into() }
+}
+
+fn layers(mask: Option<&Mask>) -> Layers<'_> {
+    Layers { mask, ..Layers::default() }
 }
 
 /// Names in a folder, hidden ones too.
@@ -44,7 +48,7 @@ fn without_ffmpeg_the_frames_are_pngs() {
             OverlayWriter::create_with(None, dir.path(), &key("v", "000", "edgetam_bbox"), SIZE, 1)
                 .unwrap();
         for mask in &masks {
-            writer.write(&frame(), mask.as_ref()).unwrap();
+            writer.write(&frame(), layers(mask.as_ref())).unwrap();
         }
         let path = writer.finish().unwrap();
         assert_eq!(path, dir.path().join("v__obj000__edgetam_bbox"));
@@ -75,7 +79,7 @@ fn with_ffmpeg_there_is_an_mp4_of_even_size_and_all_frames() {
         OverlayWriter::create_with(Some(ffmpeg), dir.path(), &key(video, object, tag), SIZE, 1)
             .unwrap();
     for _ in 0..7 {
-        writer.write(&frame(), Some(&square())).unwrap();
+        writer.write(&frame(), layers(Some(&square()))).unwrap();
     }
     let path = writer.finish().unwrap();
     assert_eq!(path, dir.path().join("v__obj1__sam2_tiny_points.mp4"));
@@ -98,10 +102,19 @@ fn what_is_not_finished_leaves_nothing() {
     for ffmpeg in [None, Ffmpeg::find().ok()] {
         let mut writer =
             OverlayWriter::create_with(ffmpeg, dir.path(), &key("v", "0", "t"), SIZE, 1).unwrap();
-        writer.write(&frame(), None).unwrap();
+        writer.write(&frame(), Layers::default()).unwrap();
         let wrong = RgbImage { width: 2, height: 2, data: vec![0; 12] };
-        assert!(writer.write(&wrong, None).unwrap_err().to_string().contains("another size"));
-        assert!(writer.write(&frame(), Some(&Mask::new(3, 3))).is_err());
+        assert!(
+            writer
+                .write(&wrong, Layers::default())
+                .unwrap_err()
+                .to_string()
+                .contains("another size")
+        );
+        let small = Mask::new(3, 3);
+        assert!(writer.write(&frame(), layers(Some(&small))).is_err());
+        let truth = Layers { truth: Some(&small), ..Layers::default() };
+        assert!(writer.write(&frame(), truth).is_err());
     }
     assert!(listing(dir.path()).is_empty());
     let bad = OverlayWriter::create_with(None, dir.path(), &key("../v", "0", "t"), SIZE, 1);

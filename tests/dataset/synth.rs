@@ -17,6 +17,7 @@ fn options(out: &Path) -> SynthOptions {
         width: 97,
         height: 61,
         seed: 5,
+        alike: false,
     }
 }
 
@@ -69,6 +70,29 @@ fn a_seed_fixes_every_byte() {
     assert!(a == b, "same seed, same files");
     let frame = Path::new("JPEGImages_24fps/synth_000/00000.jpg");
     assert_ne!(a[frame], c[frame], "another seed, another scene");
+}
+
+#[test]
+fn alike_objects_differ_in_place_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let alike = SynthOptions { alike: true, objects: 2, frames: 1, ..options(dir.path()) };
+    write_split(&SynthOptions { width: 320, height: 180, ..alike }).unwrap();
+    let split = dataset::open(dir.path(), "sav_val").unwrap();
+    for video in split.videos() {
+        let clip = split.clip(video).unwrap();
+        let image = clip.frame(0, (320, 180)).unwrap();
+        // Angles and light differ, so areas and mean colours are near, not equal.
+        let looks = clip.objects.iter().map(|object| {
+            let mask = object.mask_of_size(0, 320, 180).unwrap();
+            let red = |(x, y): (usize, usize)| f64::from(image.data[3 * (y * 320 + x)]);
+            (mask.area() as f64, mask.pixels().map(red).sum::<f64>() / mask.area() as f64)
+        });
+        let [(area, red), (other_area, other_red)] = looks.collect::<Vec<_>>()[..] else {
+            panic!()
+        };
+        assert!((area / other_area - 1.0).abs() < 0.05, "{area} and {other_area} pixels");
+        assert!((red - other_red).abs() < 12.0, "mean red {red} and {other_red}");
+    }
 }
 
 #[test]
@@ -143,7 +167,7 @@ mod smallest {
         ) {
             let dir = tempfile::tempdir().unwrap();
             let one = SynthOptions {
-                out: dir.path().into(), videos: 1, objects, frames: 1, width, height, seed,
+                out: dir.path().into(), videos: 1, objects, frames: 1, width, height, seed, alike: false,
             };
             // Too many objects for the size is an error, never an empty mask.
             prop_assume!(write_split(&one).is_ok());

@@ -12,7 +12,7 @@ fn a_bundle_and_a_folder_of_bundles_are_one_table_each() {
     for path in [small_bundle(), small_bundle().parent().unwrap().to_owned()] {
         segtrt().arg("inspect").arg(path).assert().success().stdout(
             contains("bundle edgetam_mini_256_fp32")
-                .and(contains("random weights, seed 0"))
+                .and(contains("checkpoint edgetam_mini.safetensors"))
                 .and(contains("mask_prompt.onnx"))
                 .and(contains("mem f32[B,F,128,16]")),
         );

@@ -71,7 +71,7 @@ fn a_pack_holds_what_the_board_needs_and_is_the_same_every_time() {
     let readme = text(&found, "README.txt");
     for words in [
         "edgetam_mini at 256x256 in fp32",
-        "random weights, seed 0",
+        "checkpoint edgetam_mini.safetensors",
         "JetPack",
         "sh run.sh --workspace-mb 128",
     ] {
@@ -148,13 +148,15 @@ fn missing_bundles_are_all_named_with_the_command_that_makes_them() {
 }
 
 /// A half-precision copy of the committed bundle, as far as manifests tell.
-fn half_precision(dir: &Path, seed: &str) {
+fn half_precision(dir: &Path, checkpoint: &str) {
     std::fs::create_dir_all(dir).unwrap();
     for entry in std::fs::read_dir(small_bundle()).unwrap().flatten() {
         std::fs::copy(entry.path(), dir.join(entry.file_name())).unwrap();
     }
     let manifest = std::fs::read_to_string(dir.join("manifest.toml")).unwrap();
-    let manifest = manifest.replacen("\"fp32\"", "\"fp16\"", 1).replace("seed = 0", seed);
+    let manifest = manifest
+        .replacen("\"fp32\"", "\"fp16\"", 1)
+        .replace("edgetam_mini.safetensors", checkpoint);
     std::fs::write(dir.join("manifest.toml"), manifest).unwrap();
 }
 
@@ -163,8 +165,8 @@ fn both_precisions_go_along_where_they_are_the_same_network() {
     let dir = tempfile::tempdir().unwrap();
     let half = dir.path().join("half");
     let out = dir.path().join("p.tar");
-    for (seed, folders) in [("seed = 0", 2), ("seed = 1", 1)] {
-        half_precision(&half, seed);
+    for (checkpoint, folders) in [("edgetam_mini.safetensors", 2), ("other.safetensors", 1)] {
+        half_precision(&half, checkpoint);
         let assert = pack(dir.path(), &out)
             .args(["--precision", "fp16", "--force", "--onnx-dir"])
             .args([&small_bundle(), &half])
@@ -174,7 +176,7 @@ fn both_precisions_go_along_where_they_are_the_same_network() {
         let manifests: Vec<_> = manifests.collect();
         assert_eq!(manifests.len(), folders, "{manifests:?}");
         assert_eq!(manifests[0], "onnx/edgetam_mini_256_fp16/manifest.toml");
-        let told = contains("seed 0 there, random weights, seed 1 here");
+        let told = contains("edgetam_mini.safetensors there, checkpoint other.safetensors here");
         match folders {
             1 => assert.stderr(told),
             _ => assert.stderr(told.not()),

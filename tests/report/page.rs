@@ -108,7 +108,7 @@ fn a_bench_of_the_small_network_becomes_a_page() {
         all(&page, "figure").iter().filter_map(|figure| figure.attr("id")).collect();
     let names = ["fps_vs_jandf", "latency_ecdf", "frame_times", "stage_breakdown", "memory_peaks"];
     assert_eq!(plots, names.map(|name| format!("plot-{name}")));
-    assert!(source.contains("random weights, seed 0"), "the weights are told of");
+    assert!(source.contains("checkpoint edgetam_mini.safetensors"), "the weights are told of");
     let heads: Vec<String> =
         all(&page, "#summary table")[..1].iter().map(|table| text(*table)).collect();
     assert!(heads[0].contains("Host MiB") && !heads[0].contains("Power W"), "{heads:?}");

@@ -1,5 +1,5 @@
 /*!
-Overlays: predicted masks painted over the frames.
+Overlays: predicted masks painted over the frames, with the ground truth's outline and the prompt.
 
 The output is an mp4 if `ffmpeg` is installed with an H.264 encoder, and a folder of PNG frames
 otherwise. The predecessor stretched its frames but not its masks; here both have the video's size.
@@ -16,9 +16,10 @@ use anyhow::{Context as _, Result, ensure};
 use crate::decode::RgbImage;
 use crate::ffmpeg::Ffmpeg;
 use crate::mask::Mask;
+use crate::prompt::Prompt;
 use crate::record::ObjectKey;
 use film::Film;
-pub use paint::{paint, write_png};
+pub use paint::{paint, paint_outline, paint_prompt, write_png};
 
 /// Suffix of a film.
 pub const FILM: &str = ".mp4";
@@ -37,6 +38,17 @@ pub struct OverlayWriter {
     size: (usize, usize),
     target: Target,
     painted: Vec<u8>,
+}
+
+/// What is painted on a frame, from bottom to top. Masks have the frame's size.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Layers<'a> {
+    /// Predicted mask: green.
+    pub mask: Option<&'a Mask>,
+    /// Ground truth: a white outline.
+    pub truth: Option<&'a Mask>,
+    /// Prompt: red.
+    pub prompt: Option<&'a Prompt>,
 }
 
 #[derive(Debug)]
@@ -99,21 +111,28 @@ impl OverlayWriter {
         Ok(Self { size, target, painted: Vec::new() })
     }
 
-    /// Adds a frame; without a mask it is written unchanged.
+    /// Adds a frame; without layers it is written unchanged.
     ///
     /// # Errors
-    /// The frame or mask has another size, the disk is full, or `ffmpeg` failed.
-    pub fn write(&mut self, frame: &RgbImage, mask: Option<&Mask>) -> Result<()> {
+    /// The frame or a mask has another size, the disk is full, or `ffmpeg` failed.
+    pub fn write(&mut self, frame: &RgbImage, layers: Layers<'_>) -> Result<()> {
         let (width, height) = self.size;
+        let fits = |mask: &Mask| (mask.width(), mask.height()) == self.size;
         ensure!(
             (frame.width, frame.height) == self.size
-                && mask.is_none_or(|mask| (mask.width(), mask.height()) == self.size),
-            "the overlay has {width}x{height} pixels, the frame or mask another size"
+                && [layers.mask, layers.truth].into_iter().flatten().all(fits),
+            "the overlay has {width}x{height} pixels, the frame or a mask another size"
         );
         self.painted.clear();
         self.painted.extend_from_slice(&frame.data);
-        if let Some(mask) = mask {
+        if let Some(mask) = layers.mask {
             paint(&mut self.painted, mask);
+        }
+        if let Some(truth) = layers.truth {
+            paint_outline(&mut self.painted, truth);
+        }
+        if let Some(prompt) = layers.prompt {
+            paint_prompt(&mut self.painted, self.size, prompt);
         }
         match &mut self.target {
             Target::Film(film) => film.write(&self.painted),

@@ -78,10 +78,18 @@ impl ClipRunner for Resting<'_> {
 fn each_mask_that_is_scored_or_written_is_told_of() {
     let dir = tempfile::tempdir().unwrap();
     let split_dir = dir.path().join("split");
-    let (videos, objects, frames, seed) = (1, 1, 5, 3);
+    let (videos, objects, frames, seed, alike) = (1, 1, 5, 3, false);
     let (width, height) = (160, 120);
-    let synth =
-        SynthOptions { out: split_dir.clone(), videos, objects, frames, width, height, seed };
+    let synth = SynthOptions {
+        out: split_dir.clone(),
+        videos,
+        objects,
+        frames,
+        width,
+        height,
+        seed,
+        alike,
+    };
     write_split(&synth).unwrap();
     let split = dataset::open(&split_dir, SPLIT_NAME).unwrap();
     let clip = split.clip(&split.videos()[0]).unwrap();
@@ -158,10 +166,18 @@ fn object_runner<'a>(
 fn an_object_that_fails_leaves_the_checked_frames_to_the_next() {
     let dir = tempfile::tempdir().unwrap();
     let (split_dir, frames) = (dir.path().join("split"), dir.path().join("frames"));
-    let (videos, objects, seed) = (1, 2, 3);
+    let (videos, objects, seed, alike) = (1, 2, 3, false);
     let (width, height) = (160, 120);
-    let synth =
-        SynthOptions { out: split_dir.clone(), videos, objects, frames: 3, width, height, seed };
+    let synth = SynthOptions {
+        out: split_dir.clone(),
+        videos,
+        objects,
+        frames: 3,
+        width,
+        height,
+        seed,
+        alike,
+    };
     write_split(&synth).unwrap();
     let split = dataset::open(&split_dir, SPLIT_NAME).unwrap();
     let clip = split.clip(&split.videos()[0]).unwrap();

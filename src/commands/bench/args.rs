@@ -79,7 +79,8 @@ pub struct BenchArgs {
     /// Folder of the results [default: SPLIT_DIR/benchmark_outputs].
     #[arg(long, help_heading = OUTPUT)]
     pub out_dir: Option<PathBuf>,
-    /// Write the masks over the frames, as mp4 with ffmpeg, else as PNG files.
+    /// Write the frames with mask (green), true outline (white) and prompt (red), as mp4 with
+    /// ffmpeg, else as PNG files.
     #[arg(long, help_heading = OUTPUT, num_args = 0..=1, default_missing_value = "1", default_value = "0", value_enum)]
     pub save_overlays: Toggle,
     /// Write every predicted mask as COCO RLE, one JSON file per object and model.

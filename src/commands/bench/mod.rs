@@ -118,6 +118,8 @@ pub(in crate::commands) struct Report {
     pub incomplete: usize,
     /// Models that were asked for and could not run.
     pub left_out: usize,
+    /// The first overlay.
+    pub overlay: Option<String>,
     /// The files, or what broke off.
     pub ended: Result<Vec<PathBuf>>,
 }
@@ -139,6 +141,9 @@ pub fn run(args: BenchArgs) -> Result<Outcome> {
     for path in report.ended? {
         writeln!(out, "{}", printable(&path.display().to_string()))?;
     }
+    if let Some(overlay) = report.overlay {
+        writeln!(out, "Masks to look at: {}", printable(&overlay))?;
+    }
     Ok(outcome)
 }
 
@@ -149,7 +154,7 @@ impl Report {
     /// What broke it off.
     pub(in crate::commands) fn document(self) -> Result<(Value, Outcome)> {
         let outcome = self.outcome();
-        let Self { models, remarks, failed, skipped, incomplete, left_out, ended } = self;
+        let Self { models, remarks, failed, skipped, incomplete, left_out, ended, .. } = self;
         let document = json!({
             "models": models, "remarks": remarks, "failed": failed, "skipped": skipped,
             "incomplete": incomplete, "left_out": left_out, "files": ended?,
@@ -239,13 +244,14 @@ pub(in crate::commands) fn measure(args: &BenchArgs) -> Result<Report> {
     let incomplete = store.summaries().filter(lacks).count();
     let models = table::lines(store.summaries());
     let remarks = bench_remarks(store.summaries());
+    let overlay = store.summaries().find_map(|row| row.pooled.overlay.clone());
     let files = store.finish(&sidecar);
     let ended = files.and_then(|files| {
         loaded?;
         let all = [files.summary, files.profile, files.stats, files.sidecar];
         Ok(all.into_iter().filter(|path| path.exists()).collect())
     });
-    Ok(Report { models, remarks, failed, skipped, incomplete, left_out, ended })
+    Ok(Report { models, remarks, failed, skipped, incomplete, left_out, overlay, ended })
 }
 
 /// The settings that a resumed run must share.

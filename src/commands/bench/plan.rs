@@ -224,6 +224,7 @@ fn write_test_split() -> Result<PathBuf> {
         width: 480,
         height: 320,
         seed: 0,
+        alike: false,
     };
     write_split(&options)?;
     Ok(options.out)

@@ -47,10 +47,10 @@ impl Split {
             }
         }
         let split = Self { root };
-        let &SynthOptions { videos, objects, frames, width, height, seed, .. } = options;
+        let &SynthOptions { videos, objects, frames, width, height, seed, alike, .. } = options;
         let about = json!({
             "videos": videos, "objects": objects, "frames": frames,
-            "width": width, "height": height, "seed": seed,
+            "width": width, "height": height, "seed": seed, "alike": alike,
         });
         split.write(Path::new(MARKER), |file| Ok(writeln!(file, "{about:#}")?))?;
         split.write(&manifest(), |_| Ok(()))?;

@@ -44,6 +44,9 @@ pub struct SynthOptions {
     pub height: usize,
     /// The same seed and sizes give the same bytes.
     pub seed: u64,
+    /// All objects of a video have one outline, size and texture, so that the prompt alone tells
+    /// them apart.
+    pub alike: bool,
 }
 
 /// Number of written files.

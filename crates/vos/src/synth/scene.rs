@@ -32,7 +32,7 @@ pub(super) struct Scene {
     objects: Vec<(usize, Object)>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Object {
     shape: Shape,
     radius: f64,
@@ -70,6 +70,10 @@ impl Scene {
             );
             let target = (width * random.between(0.3, 0.7), height * random.between(0.3, 0.7));
             objects.push((index, Object::new(&mut random, index + video, largest, start, target)));
+        }
+        if options.alike {
+            let looks = objects[0].1.clone();
+            objects.iter_mut().for_each(|(_, object)| object.take_looks(&looks));
         }
         // Front to back is independent of the numbers.
         for i in (1..objects.len()).rev() {
@@ -139,6 +143,12 @@ impl Object {
             noise: Noise::new(random),
             striped: random.next_u64() & 1 == 0,
         }
+    }
+
+    /// Looks like `other` from now on; place, path and turning stay.
+    fn take_looks(&mut self, other: &Self) {
+        let &mut Self { start, target, period, angle, spin, .. } = self;
+        *self = Self { start, target, period, angle, spin, ..other.clone() };
     }
 
     fn draw(&self, t: f64, shake: (f64, f64), owner: u32, view: &mut View) {
