@@ -108,7 +108,8 @@ class Masks(OnOneSplit):
                 up = torch.nn.functional.interpolate(
                     torch.from_numpy(frame.astype(np.float32))[None, None], (256, 256), mode="bilinear", align_corners=False
                 )
-                self.assertLess(float((up - high).abs().max()), 0.01, f"{kind}, frame {t}")
+                rounding = float(high.abs().max()) / 2**11  # of float16, in which the logits are saved
+                self.assertLess(float((up - high).abs().max()), rounding + 1e-4, f"{kind}, frame {t}")
             # Its own logits change nothing: half precision is enough.
             _, again, _ = exchanging(model, split, kind, teacher=low)
             self.assertLessEqual(max(int((a != b).sum()) for a, b in zip(masks, again)), 1, kind)
