@@ -256,8 +256,8 @@ fn rows_without_the_files_that_a_resumed_run_asks_for_are_counted() {
     assert!(told.contains("edgetam_mini_points synth_000 000"), "{told}");
     assert!(told.contains("without --resume"), "{told}");
     let told = said(resumed(&split, &out).args(["--save-masks", "--save-overlays"]), 0);
-    assert!(told.contains("--save-masks: 1 of the 2 rows"), "{told}");
-    assert!(told.contains("--save-overlays: 2 of the 2 rows"), "{told}");
+    assert!(told.contains("--save-masks: 1 of the 2 existing rows"), "{told}");
+    assert!(told.contains("--save-overlays: 2 of the 2 existing rows"), "{told}");
 }
 
 #[test]

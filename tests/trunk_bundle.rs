@@ -190,7 +190,7 @@ fn weights_are_copied_beside_the_plans_once_and_again_when_they_change_or_are_da
     let weights = open_part::<Trunk>(&yard.folder(), &manifest).unwrap();
     let mut command = yard.build(&ENCODER);
     command.env("SEGTRT_CUBLASLT_LIB", yard.path("none")).assert().success().stderr(
-        contains("note: encoders with a trunk will not run here yet")
+        contains("note: the encoder's trunk cannot run here yet")
             .and(contains("SEGTRT_CUBLASLT_LIB")),
     );
     assert!(weights.block(5).is_ok() && weights.block(6).is_err());
@@ -237,7 +237,7 @@ fn a_damaged_bundle_costs_its_row_and_leaves_what_was_there() {
     assert_eq!(yard.rows(&forced), failed);
     let said = yard.build(&forced).assert().code(1);
     said.stderr(contains(
-        "encoder_trunk: FAILED: the encoder's trunk is differs from its manifest; export",
+        "encoder_trunk: FAILED: the encoder's trunk differs from its manifest; export",
     ));
     assert_eq!(fs::read(yard.folder().join(FILE)).unwrap(), before);
 }

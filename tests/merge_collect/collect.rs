@@ -186,7 +186,7 @@ fn what_is_missing_or_unreachable_does_not_touch_the_rest() {
         .code(1)
         .stderr(contains("Error: a:gone_*: no folder there matches this pattern"))
         .stderr(
-            contains("Error: nowhere:exp: no connection to nowhere")
+            contains("Error: nowhere:exp: cannot connect to nowhere")
                 .and(contains("ssh nowhere true")),
         )
         .stderr(contains("Error: a:file.csv: no such folder"))
