@@ -204,6 +204,6 @@ mod tests {
         assert!(error(b"This account is not available\n").contains("before the answer began"));
         assert!(error(&answer(&["D/x"])).contains("cut off"));
         assert!(error(&answer(&["D/x", "zzz", "Z"])).contains("no file with its sha256"));
-        assert!(error(&answer(&["F./a", "Z"])).contains("not with a folder"));
+        assert!(error(&answer(&["F./a", "Z"])).contains("expected a folder"));
     }
 }

@@ -327,7 +327,7 @@ mod tests {
         measuring.turn(&plan.models[0], &mut other, 1, 0).unwrap();
         measuring.turn(&plan.models[1], &mut turn(0), 1, 0).unwrap();
         assert!(!plan.out_dir.join("runs").exists(), "nothing was started");
-        let told = "not measured beside a process that could not be ended: first hangs: it hangs: \
+        let told = "not measured, because a process could not be ended: first hangs: it hangs: \
                     process 7 is still there";
         let missing = &measuring.measured.missing;
         let of = |at: usize| {
