@@ -126,7 +126,7 @@ fn a_folder_of_another_kind_than_its_side_is_refused() {
     refused("ran in mode eager, and the side is said to run in mode compile");
     fs::write(folder.join("sidecar.json"), sidecar).unwrap();
     edit_column(&folder, "device", "NVIDIA Test GPU");
-    refused("ran on a GPU, and the side is said to run on a processor");
+    refused("ran on a GPU, and the side is said to run on a CPU");
     edit_column(&folder, "device", "cpu: one");
     edit_column(&folder, "precision", "fp16");
     refused("ran in precision fp16, and the side is said to run in precision fp32");

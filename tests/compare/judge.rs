@@ -318,7 +318,7 @@ fn flips_are_counted_with_their_margins() {
     assert_eq!(flips["listed"][0]["margin"].as_f64().unwrap(), margin);
     assert_eq!(flips["listed"][0]["frame"], 3);
     assert!(said.out.contains("objectness differs on 2 of 16 frames"), "{}", said.out);
-    assert_eq!(b["chosen_mask_flips"]["unknown"], "a and b does not tell chosen_mask");
+    assert_eq!(b["chosen_mask_flips"]["unknown"], "a and b did not store chosen_mask");
 }
 
 /// Sensors of a calm GPU on which another process was seen.
@@ -380,6 +380,6 @@ fn an_older_run_without_scores_still_compares() {
         .arg(format!("two={}", out.display())));
     assert_eq!(said.code, 0, "{}", said.err);
     let found = side(&read(&dir.path().join("cmp/comparison.json")), "two");
-    assert_eq!(found["objectness_flips"]["unknown"], "one and two does not tell objectness");
+    assert_eq!(found["objectness_flips"]["unknown"], "one and two did not store objectness");
     assert!(said.out.contains("one_clip"), "{}", said.out);
 }

@@ -82,7 +82,7 @@ fn sides_with_the_masks_of_the_original_at_their_precision_are_compared_with_eac
     let footing = ", both with the masks of eager fp16, not the reference's";
     assert!(both["sentence"].as_str().unwrap().ends_with(footing), "{both}");
     let stricter = ratio(&found, "mixed", "compile");
-    let footing = ", mixed with the reference's masks, compile with those of eager fp16 alone";
+    let footing = ", mixed with the reference's masks, compile only with those of eager fp16";
     assert!(stricter["times_as_fast"].is_object(), "{stricter}");
     assert!(stricter["sentence"].as_str().unwrap().ends_with(footing), "{stricter}");
     // An engine is no original: its fp16 vouches for nothing that another may be compared with.
@@ -127,7 +127,7 @@ fn each_sides_footing_is_said_whoever_is_the_subject() {
         (
             "engine",
             "compile",
-            ", engine with the reference's masks, compile with those of eager fp16 alone",
+            ", engine with the reference's masks, compile only with those of eager fp16",
         ),
         (
             "compile",
@@ -164,7 +164,7 @@ fn an_engine_that_neither_reference_vouches_for_is_a_mismatch() {
         (&"same".into(), &"as_original".into())
     );
     let said = ratio(&found, "engine", "eager")["sentence"].clone();
-    let footing = ", engine with the reference's masks, eager with those of eager fp16 alone";
+    let footing = ", engine with the reference's masks, eager only with those of eager fp16";
     assert!(said.as_str().unwrap().ends_with(footing), "{said}");
 }
 
@@ -259,7 +259,7 @@ fn only_fp32_is_a_reference() {
     let by_folder = run(compare(&out).arg("--reference-run").arg(&a).arg("--runs").arg(&b));
     let by_name = run(compare(&out).args(["--reference", "a", "--runs"]).args([&a, &b]));
     for said in [by_folder, by_name] {
-        let told = "it ran in fp16, and masks are compared with a run in fp32";
+        let told = "it ran in fp16, expected fp32";
         assert!(said.code == 1 && said.err.contains(told), "{}{}", said.out, said.err);
     }
 }

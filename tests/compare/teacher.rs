@@ -99,7 +99,7 @@ fn a_side_that_errs_once_drifts_freely_and_recovers_under_a_teacher() {
         .arg(at("cpu/round_1"))
         .arg(format!("x={}", at("eager/teacher_forced/round_0")));
     let said = run(&mut alone);
-    assert!(said.code == 2 && said.err.contains("no run of \"x\" beside it"), "{}", said.err);
+    assert!(said.code == 2 && said.err.contains("\"x\" has no free run"), "{}", said.err);
     let mut reference = compare(&dir.path().join("reference"));
     reference
         .arg("--runs")

@@ -68,7 +68,7 @@ fn an_empty_split_is_refused() {
     }
     refused(&disk, "sav_val", &["names no video", "sav_val.txt", "segtrt synth"]);
     disk.write("sav_val.txt", b"\n  \n");
-    refused(&disk, "sav_val", &["names no video"]);
+    refused(&disk, "sav_val", &["lists no video"]);
     disk.write("sav_val.txt", b"\xFF\xFE\x00");
     refused(&disk, "sav_val", &["cannot read the manifest", "sav_val.txt", "UTF-8"]);
 }

@@ -103,7 +103,7 @@ fn what_is_whole_is_kept_and_what_is_not_is_written_again() {
     damaged[4096 + 70_000] ^= 1;
     for (bytes, why) in [
         (damaged, "checksum"),
-        (whole[..whole.len() - 1].to_vec(), "promises"),
+        (whole[..whole.len() - 1].to_vec(), "by its header"),
         (whole[..100].to_vec(), "less than its header"),
         (b"<html>".repeat(2000), "does not begin"),
         (Vec::new(), "less than its header"),
@@ -169,7 +169,7 @@ fn a_bench_uses_no_file_that_it_should_not() {
         .args(["--backend", "tensorrt"])
         .assert()
         .code(2)
-        .stderr(contains("--predecoded is for the CPU backend"));
+        .stderr(contains("--predecoded needs the CPU backend"));
     run(&dir.path().join("nowhere")).assert().code(2).stderr(contains("segtrt predecode"));
     run(&split).assert().code(2).stderr(contains("has no predecoded frames"));
     fs::write(frames.join("x__256_stretch_f16.frames"), "").unwrap();
