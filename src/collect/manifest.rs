@@ -127,7 +127,10 @@ mod tests {
         let mut again = Manifest::open(out.path()).unwrap();
         again.claim("x", entry("a")).unwrap();
         let error = again.claim("x", entry("b")).unwrap_err().to_string();
-        assert!(error.contains("holds files from a:/data/x") && error.contains("--by-host"), "{error}");
+        assert!(
+            error.contains("holds files from a:/data/x") && error.contains("--by-host"),
+            "{error}"
+        );
         again.claim("b/x", entry("b")).unwrap();
 
         std::fs::create_dir(out.path().join("mine")).unwrap();

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow, bail};
 use serde::Serialize;
 
-use super::live;
-use super::protocol::{Live, Request};
-use super::plan_header::{PlanHeader, first_bytes};
 use super::Options;
+use super::live;
+use super::plan_header::{PlanHeader, first_bytes};
+use super::protocol::{Live, Request};
 use runtime::engine::assess::{LayerReport, assess};
 use runtime::engine::{EngineManifest, PlanRecord};
 use vos::bundle::Manifest;
