@@ -186,13 +186,8 @@ fn a_fault_in_any_kernel_is_found() {
         ("preprocess bilinear f16", "preprocess", "__fdiv_rn(__fsub_rn", "__fmul_rn(__fsub_rn"),
         ("mask", "mask", "a, row.weight, b) > 0.0f", "a, row.weight, b) >= 0.0f"),
         ("mask counts", "mask", "any[1] | from_left(any)", "any[1] | from_right(any)"),
-        (
-            "bank inputs",
-            "memory",
-            "age_in_slot(t, at, memories) - 1",
-            "age_in_slot(t, at, memories)",
-        ),
-        ("bank advance", "memory", "1 + (t - 1) % (pointers - 1)", "t % pointers"),
+        ("bank inputs", "bank", "age_in_slot(t, at, memories) - 1", "age_in_slot(t, at, memories)"),
+        ("bank advance", "bank", "1 + (t - 1) % (pointers - 1)", "t % pointers"),
         ("hiera max pool", "hiera", "column * 2) * units", "column) * units"),
     ];
     // The same in what is compared with float64, and what is said of it.
@@ -207,6 +202,7 @@ fn a_fault_in_any_kernel_is_found() {
     ];
     let sources = fakes.dir().join("cuda");
     std::fs::create_dir(&sources).unwrap();
+    let mut written = 0;
     for name in [
         "common.cuh",
         "f16x2.cuh",
@@ -223,9 +219,11 @@ fn a_fault_in_any_kernel_is_found() {
         {
             assert!(text.contains(from), "{name} has no {from:?}: the fault must be written anew");
             text = text.replace(from, to);
+            written += 1;
         }
         std::fs::write(sources.join(name), text).unwrap();
     }
+    assert_eq!(written, faults.len() + roughly.len(), "a fault names a file that is not copied");
     let emulation = std::fs::read_to_string("tests/data/gpu/emulate.cpp").unwrap();
     let host = fakes.dir().join("emulate.cpp");
     std::fs::write(&host, emulation.replace("../../../cuda/", "cuda/")).unwrap();

@@ -116,8 +116,7 @@ fn what_was_not_traced_is_said_and_refused_where_it_was_asked_for() {
         .stdout(contains("Ranges on the CPU"))
         .stdout(contains("Ranges projected").count(0))
         .stdout(contains(
-            "it holds no work of a GPU and no calls of the CUDA API: CUDA was not \
-                          traced; nsys profile",
+            "it has no work of a GPU and no calls of the CUDA API: CUDA was not traced; record both with nsys profile",
         ))
         .stdout(contains("warm-up").count(0));
     refused(&path, &["--report", "kernels"], "it holds no work of a GPU");

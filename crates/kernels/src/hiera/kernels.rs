@@ -239,8 +239,7 @@ mod tests {
         for units in 1..=9 {
             let rows = rows_of_a_warp(128 * units);
             assert_eq!(rows_of_a_warp(128 * units - 120), rows);
-            let instance =
-                format!("case {units}: return normalize_rows<LaunchMode, {units}, {rows}>(");
+            let instance = format!("case {units}: return normalize_rows<Begin, {units}, {rows}>(");
             assert!(source.contains(&instance), "{instance}");
         }
         assert!(MAX_COLUMNS == 9 * 128 && !source.contains("case 10:"));

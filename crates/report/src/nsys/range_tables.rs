@@ -12,7 +12,7 @@ use super::trace::{Name, RangeKind, Trace};
 /// nsys's columns of the projection.
 const PROJECTED: [Column; 14] = [
     column("Range", Unit::Text),
-    column("RangeKind", Unit::Text),
+    column("Style", Unit::Text),
     column("Total Proj Time", Unit::Time),
     column("Total Range Time", Unit::Time),
     column("Range Instances", Unit::Count),
@@ -37,7 +37,7 @@ const ON_CPU: [Column; 10] = [
     column("Min", Unit::Time),
     column("Max", Unit::Time),
     column("StdDev", Unit::Time),
-    column("RangeKind", Unit::Text),
+    column("Style", Unit::Text),
     column("Range", Unit::Text),
 ];
 
