@@ -263,7 +263,7 @@ mod tests {
         assert_found(
             |now| now.models[0].objects = vec![object("a", 9), object("c", 9)],
             &["clips of m was 2 objects, 1 not in the other run, such as b/0 and is 2 objects, 1 \
-                 only in this run, such as c/0"],
+                 not in the other run, such as c/0"],
         );
         assert_found(
             |now| now.models[0].objects[1] = object("b", 5),
