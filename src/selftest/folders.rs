@@ -121,8 +121,8 @@ pub fn reference_of(folder: &Folder, bundles: &[Bundle], roots: &[PathBuf]) -> R
             "the reference {} has other weights than the engines: found {}, expected {}; export it \
              again from the same checkpoint",
             found.dir.display(),
-            found.manifest.weights_phrase(),
-            made_from.weights_phrase()
+            weights_phrase(&found.manifest),
+            weights_phrase(made_from)
         );
     }
     Ok(found)
@@ -152,6 +152,13 @@ fn identity(weights: &Weights) -> (&str, Option<&String>, Option<i64>, Option<&S
         weights.seed,
         weights.overlay_sha256.as_ref(),
     )
+}
+
+/// The weights with the first digits of their hash: checkpoints of one name may differ.
+fn weights_phrase(manifest: &Manifest) -> String {
+    let digits = manifest.weights.checkpoint_sha256.as_deref().and_then(|hash| hash.get(..8));
+    let hash = digits.map_or_else(String::new, |digits| format!(" (SHA-256 {digits}…)"));
+    format!("{}{hash}", manifest.weights_phrase())
 }
 
 #[cfg(test)]
@@ -252,9 +259,9 @@ mod tests {
             reference_of(&folder, &bundles, &roots)
         };
         assert_eq!(of(&engines).unwrap().manifest.model.precision, "fp32");
-        engines.bundle.weights.seed = Some(1);
+        engines.bundle.weights.checkpoint_sha256 = Some("f".repeat(64));
         let error = of(&engines).unwrap_err().to_string();
-        assert!(error.contains("other weights") && error.contains("seed 1"), "{error}");
+        assert!(error.contains("other weights") && error.contains("ffffffff…"), "{error}");
         engines.bundle.model.imgsz = 512;
         assert!(format!("{:#}", of(&engines).unwrap_err()).contains("--no-reference"));
     }
