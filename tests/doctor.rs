@@ -185,11 +185,18 @@ fn a_test_run_goes_through_every_step_and_shows_the_files() {
     assert_eq!(column(&out.join("cpu/sav_benchmark_summary.csv"), "status"), ["ok", "ok"]);
     assert!(out.join("logs/03_cpu.log").is_file());
     // Again into the same folder: it is its own.
+    let random = dir.path().join("edgetam_mini");
+    crate::support::copy(&small_bundle(), &random);
+    let manifest = fs::read_to_string(random.join("manifest.toml")).unwrap();
+    let manifest = manifest.replace("source = \"checkpoint\"", "source = \"random\"\nseed = 0");
+    fs::write(random.join("manifest.toml"), manifest).unwrap();
     let mut again = segtrt();
     again.env_remove("LD_LIBRARY_PATH").env("ORT_DYLIB_PATH", require_onnxruntime());
     again
         .args(["test-run", "--out"])
         .arg(&out)
+        .arg("--bundle")
+        .arg(&random)
         .assert()
         .success()
         .stdout(contains("sav_benchmark_summary.csv"))
