@@ -132,7 +132,7 @@ fn each_sides_footing_is_said_whoever_is_the_subject() {
         (
             "compile",
             "engine",
-            ", compile with the masks of eager fp16 alone, engine with the reference's",
+            ", compile only with the masks of eager fp16, engine with the reference's",
         ),
     ] {
         let out = dir.path().join(format!("of_{subject}"));

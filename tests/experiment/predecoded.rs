@@ -186,5 +186,5 @@ fn a_bench_uses_no_file_that_it_should_not() {
         .arg(&list)
         .assert()
         .code(2)
-        .stderr(contains("\"synth_009\" is no clip"));
+        .stderr(contains("\"synth_009\" is not a clip"));
 }
