@@ -190,7 +190,7 @@ fn what_is_missing_or_unreachable_does_not_touch_the_rest() {
                 .and(contains("ssh nowhere true")),
         )
         .stderr(contains("Error: a:file.csv: no such folder"))
-        .stderr(contains("3 of 4 are not complete"));
+        .stderr(contains("3 of 4 are incomplete"));
     assert_eq!(fs::read_to_string(lab.out().join("exp/one")).unwrap(), "1");
 }
 

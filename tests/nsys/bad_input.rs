@@ -119,7 +119,7 @@ fn what_was_not_traced_is_said_and_refused_where_it_was_asked_for() {
             "it has no work of a GPU and no calls of the CUDA API: CUDA was not traced; record both with nsys profile",
         ))
         .stdout(contains("warm-up").count(0));
-    refused(&path, &["--report", "kernels"], "it holds no work of a GPU");
+    refused(&path, &["--report", "kernels"], "it has no work of a GPU");
 }
 
 #[test]
