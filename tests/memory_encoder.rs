@@ -1,4 +1,4 @@
-//! The memory encoder by this program's own kernels, on stand-ins: `tests/data/remembered` runs
+//! The memory encoder by custom CUDA kernels, on stand-ins: `tests/data/remembered` runs
 //! whole on the CPU, and in the pipeline with those kernels in the place of its memory graph's
 //! engine.
 #![cfg(target_os = "linux")]

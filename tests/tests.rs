@@ -70,7 +70,7 @@ mod mutate;
 mod non_finite;
 /// `segtrt nsys`: made-up exports with every number worked out by hand, NVIDIA's own scripts beside them, damage.
 mod nsys;
-/// `--jpeg-decoder nvjpeg` on stand-ins: order, memory, what is refused, what is said.
+/// `--jpeg-decoder nvjpeg` on stand-ins: order, memory, refusals and messages.
 mod nvjpeg;
 /// ONNX files of a bundle as their manifest describes them.
 mod onnx_file;

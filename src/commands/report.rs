@@ -55,7 +55,7 @@ pub struct ReportArgs {
     pub json: bool,
 }
 
-/// Reads, writes the page and what else was asked for. What could not be read is told of and ends in exit code 1; the rest is there.
+/// Reads, writes the page and what else was asked for. Unreadable inputs are named and end in exit code 1; the page has the rest.
 pub fn run(args: ReportArgs) -> Result<Outcome> {
     if args.print_targets {
         print!("{}", targets::DEFAULT);

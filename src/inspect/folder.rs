@@ -46,7 +46,7 @@ pub struct BundleReport {
     pub memory_encoder: Option<OwnLine>,
 }
 
-/// What this program's own kernels compute in a graph's place, in a bundle or an engine folder.
+/// The work of custom CUDA kernels in place of a graph, in a bundle or an engine folder.
 #[derive(Clone, Debug, Serialize)]
 pub struct OwnLine {
     /// File of the weights.

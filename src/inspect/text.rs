@@ -177,7 +177,7 @@ fn weights<'r>(
     out
 }
 
-/// The line of what this program's own kernels compute in a graph's place.
+/// The line of the custom CUDA kernels that replace a graph.
 fn own(what: &str, line: &OwnLine) -> String {
     let OwnLine { file, bytes, flops, .. } = line;
     format!("  {what}: {file}, {} MB, {:.1} GFLOP\n", megabytes(*bytes), *flops as f64 / 1e9)

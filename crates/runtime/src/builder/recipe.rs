@@ -106,12 +106,13 @@ pub fn roles(variant: TrackVariant, bundle: &Manifest, sm: u32, precision: Preci
     roles
 }
 
-/// This program's own kernels write the memories: their weights are in the bundle, and they compute in fp16 as its engines do.
+/// Custom CUDA kernels write the memories. Their weights are in the bundle; they compute in fp16
+/// as its engines do.
 pub fn makes_memories(bundle: &Manifest, sm: u32, precision: Precision) -> bool {
     bundle.memory_encoder.is_some() && serves_halves(bundle, sm, precision)
 }
 
-/// This program's own kernels decode the masks behind a track step that is cut at its attentions, likewise.
+/// Custom CUDA kernels decode the masks after a track step that is split at its attentions.
 pub fn decodes(bundle: &Manifest, sm: u32, precision: Precision) -> bool {
     bundle.mask_decoder.is_some() && serves_halves(bundle, sm, precision)
 }
@@ -121,7 +122,7 @@ fn serves_halves(bundle: &Manifest, sm: u32, precision: Precision) -> bool {
     bundle.model.precision == "fp16" && sm >= OLDEST_FUSED_SM && precision == Precision::Fp16
 }
 
-/// Of `named`, a graph in whose place this program's own kernels compute where these `roles` are built.
+/// A graph of `named` that custom CUDA kernels replace if these `roles` are built.
 pub fn computed_by_kernels(named: &[Role], roles: &[Role], bundle: &Manifest) -> Option<Role> {
     let last = bundle.segments().last().map(|segment| segment.role);
     let taken = |role: &Role| match *role {
