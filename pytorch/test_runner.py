@@ -231,6 +231,9 @@ class Files(OnOneSplit):
 def rust_columns(source, shared):
     """Names of each `const` of columns in a Rust file; `shared` are those of columns.rs."""
     found = dict(shared)
+    # A stage's column is `stage::<3>()`: its name lies in the one list of the stages.
+    stages = re.findall(r'\(c"\w+", "(\w+)"', (ROOT / "crates/vos/src/stage.rs").read_text())
+    source = re.sub(r"stage::<(\d+)>\(\)", lambda at: f'("{stages[int(at[1])]}", stage)', source)
     for name, body in re.findall(r"const (\w+): (?:\[Column; \d+\]|Column) =(.*?);\n(?=\n|/|pub|const|$)", source, re.S):
         entries = re.findall(r'\(\s*"(\w+)",|(?:columns::|^\s+)([A-Z_]+)\b', body, re.M)
         found[name] = [n for text, other in entries for n in ([text] if text else found[other])]
