@@ -79,7 +79,8 @@ def record(key, conditions, **members):
     """A record of a pass; what is not given is None."""
     made = {"key": key, "run": 0, "status": "ok", "reason": None, "conditions": conditions}
     made |= dict.fromkeys(
-        ("frames", "processed_end_frame", "input_size", "infer_size", "overlay", "nsight_report", "measured")
+        ("frames", "processed_end_frame", "input_size", "infer_size", "overlay", "nsight_report")
+        + ("non_finite_logits", "measured")
     )
     made["verdict"] = {"judgement": "unjudged", "findings": []}
     return made | members
