@@ -27,7 +27,7 @@ MOST_LINES = {"README.md": 120}
 # Pages whose sentences are held to MOST_WORDS.
 SHORT = ("README.md",)
 # Pages whose code spans are paths of the repository or names that its Rust sources declare.
-NAMED = ("docs/architecture.md",)
+NAMED = ("docs/explanation/architecture.md",)
 # Folders of raw results: pages in their subfolders are a program's output, and name files that
 # were not kept.
 RECORDS = ("docs/results", "docs/measurements")
@@ -121,8 +121,8 @@ def link_faults(root, page):
         elif not file.exists():
             yield number, f"the link {target} leads to no file"
         elif anchor and file.suffix == ".md" and anchor not in anchors(file.read_text(encoding="utf-8")):
-            page = file.resolve().relative_to(root.resolve())
-            yield number, f"the link {target} names no heading of {page}"
+            there = file.resolve().relative_to(root.resolve())
+            yield number, f"the link {target} names no heading of {there}"
 
 
 def paragraphs(text):

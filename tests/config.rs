@@ -9,7 +9,7 @@ use crate::support::{column, require_onnxruntime, segtrt};
 
 /// The documented example, with its folders below `dir`.
 fn example(dir: &Path) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/experiment.toml");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference/experiment.toml");
     let text = fs::read_to_string(path).unwrap();
     assert_eq!(text.matches("\"demo/").count(), 3, "{text}");
     text.replace("\"demo/", &format!("\"{}/", dir.display()))

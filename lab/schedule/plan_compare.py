@@ -14,7 +14,7 @@ VOS_SHARE = 0.3  # of a comparison's seconds, that vos_optimized costs: EdgeTAM'
 READY = 240
 CUDA_GRAPHS = (("reduce_overhead", "fp16"), ("vos_optimized", "fp16"))  # sides
 # PyTorch's sides in TF32, of EdgeTAM alone: there fp16 masks of PyTorch may not agree with its fp32's, and plain compile is faster in TF32. Eager
-# is what the others are held to where their masks are not fp32's (docs/comparing.md).
+# is what the others are held to where their masks are not fp32's (docs/explanation/how-we-compare.md).
 TF32 = (("eager", "tf32"), ("compile", "tf32"), ("reduce_overhead", "tf32"))
 
 

@@ -1,6 +1,6 @@
 """Low-resolution mask logits: saved with a run, or another run's to write memories from (--save-logits, --teacher).
 
-The files and the checks are those of `segtrt bench`: crates/vos/src/logits, src/bench/teacher_check.rs; docs/comparing.md says what
+The files and the checks are those of `segtrt bench`: crates/vos/src/logits, src/bench/teacher_check.rs; docs/explanation/how-we-compare.md says what
 for. One .npy file an object, float16 [frames, L, L], L a quarter of the image side.
 """
 

@@ -44,7 +44,7 @@ pub struct Cli {
     /// Print more messages on standard error; -vv prints debug messages.
     #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = headings::GLOBAL)]
     pub verbose: u8,
-    /// Read flags from this TOML file: the table [bench] holds flags of bench. The command line wins (docs/config.md).
+    /// Read flags from this TOML file: the table [bench] holds flags of bench. The command line wins (docs/reference/config.md).
     #[arg(long, global = true, value_name = "FILE", help_heading = headings::GLOBAL)]
     pub config: Option<PathBuf>,
     /// Print all flags with value and origin as such a file, and exit.

@@ -28,7 +28,7 @@ use vos::predecode::{self, Done, Options};
     after_help = "Example: segtrt predecode --split-dir demo/split --imgsz 256 --values u8 --out-dir demo/frames\n\
     Then:    segtrt bench --split-dir demo/split --models edgetam_mini_points --predecoded demo/frames\n\n\
     Only missing, damaged or outdated files are written, so an interrupted run continues. Rows measured with such frames \
-    record it (docs/experiments.md)."
+    record it (docs/how-to/small-memory.md)."
 )]
 pub struct PredecodeArgs {
     /// Folder of the split: SA-V layout (JPEGImages_24fps, Annotations_6fps) or DAVIS layout.

@@ -23,7 +23,7 @@ use vos::files::atomic;
     segtrt report benchmark_outputs -o report.html\n  \
     segtrt report 'RTX 3090=shire.csv' 'Jetson Orin=jetson.csv' --plots figures\n  \
     segtrt report out --targets targets.toml --check\n\n\
-    The page is one file that loads nothing from the network. docs/reading-the-report.md explains it.")]
+    The page is one file that loads nothing from the network. docs/reference/report.md explains it.")]
 pub struct ReportArgs {
     /// Run folders (searched recursively), CSV files, or comparison.json files; LABEL=PATH names a
     /// run.

@@ -26,7 +26,7 @@ use vos::strides::Strides;
     segtrt suite stride_sweep --split-dir /data/sav_val --models edgetam_points --limit-videos 10\n  \
     segtrt suite mine.toml --split-dir demo/split --models edgetam_mini_points --out-root demo/suite\n\n\
     Each experiment is a bench into OUT_ROOT/EXPERIMENT; OUT_ROOT gets a table of all rows. \
-    A failed experiment does not stop the others; --resume runs the missing ones. docs/suites.md explains the suites.")]
+    A failed experiment does not stop the others; --resume runs the missing ones. docs/reference/suites.md explains the suites.")]
 pub struct SuiteArgs {
     /// additional, lowfps, stride_sweep, or a TOML file with [[experiment]] tables.
     pub suite: String,
@@ -137,7 +137,7 @@ fn refuse_what_the_suite_sets(bench: &BenchArgs) -> Result<()> {
     ];
     if let Some((_, flag, instead)) = given.iter().find(|(given, ..)| *given) {
         bail!(UsageError(format!(
-            "{flag} is set by each experiment of a suite; {instead} (docs/suites.md)"
+            "{flag} is set by each experiment of a suite; {instead} (docs/reference/suites.md)"
         )));
     }
     if bench.split_dir.is_none() && !bench.test_mode {

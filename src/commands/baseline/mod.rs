@@ -23,7 +23,7 @@ use report::regression::{
     segtrt baseline save nightly --from out\n  \
     segtrt baseline check nightly --from out_today --max-slowdown 3% --max-memory 3% --max-jf-drop 0.1\n\n\
     check exits with 0 if nothing is worse. It exits with 1 if something is worse, or if the runs are not comparable. \
-    docs/measuring.md has the rules.")]
+    docs/how-to/regressions.md has the rules.")]
 pub struct BaselineArgs {
     /// The action.
     #[command(subcommand)]

@@ -25,7 +25,7 @@ use vos::track_variant::TrackVariant;
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Example: segtrt bench --split-dir demo/split --models edgetam_mini_points --out-dir demo/out\n\n\
-    docs/measuring.md and the sidecar of each run define the timed region."
+    docs/explanation/how-we-measure.md and the sidecar of each run define the timed region."
 )]
 pub struct BenchArgs {
     /// Folder of the split: SA-V layout (JPEGImages_24fps, Annotations_6fps) or DAVIS layout.
@@ -91,7 +91,7 @@ pub struct BenchArgs {
     #[arg(long, help_heading = OUTPUT)]
     pub save_logits: bool,
     /// Teacher-forced run: write memories from the logits of this run, made with --save-logits
-    /// (docs/comparing.md). Not a speed measurement.
+    /// (docs/explanation/how-we-compare.md). Not a speed measurement.
     #[arg(long, help_heading = MEASURING, value_name = "RUN_FOLDER", conflicts_with = "save_logits")]
     pub teacher: Option<PathBuf>,
     /// Continue an interrupted run in the same folder. Without this flag existing results are set
@@ -228,7 +228,7 @@ pub struct GpuArgs {
     #[arg(long, help_heading = GPU, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub decode_threads: Option<u32>,
     /// Decoder of JPEG frames: turbo (libjpeg-turbo on the host, pixels as Pillow's) or nvjpeg (NVIDIA's nvJPEG on the GPU, other
-    /// pixels; see fidelity in docs/measuring.md).
+    /// pixels; see fidelity in docs/reference/columns.md).
     #[arg(
         long,
         help_heading = GPU,

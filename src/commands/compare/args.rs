@@ -19,7 +19,7 @@ use report::compare::sweep::Axis;
     segtrt compare --split-dir davis16 --runs tensorrt=a/1 tensorrt=a/2 compile=b/1 compile=b/2 --reference-run fp32\n  \
     segtrt compare --split-dir davis16 --models edgetam_points --sweep precision=fp32,fp16 --sweep imgsz=512,1024\n\n\
     Repeat the command to continue an interrupted comparison and judge it again. Exit code 0: all sides computed the same \
-    masks. Exit code 1: one did not, or was not measured. docs/comparing.md explains the numbers.")]
+    masks. Exit code 1: one did not, or was not measured. docs/how-to/compare-with-pytorch.md explains the numbers.")]
 pub struct CompareArgs {
     /// Folder of the split: SA-V layout (JPEGImages_24fps, Annotations_6fps) or DAVIS layout. It
     /// provides the ground truth.

@@ -49,7 +49,7 @@ const DECIDED: [&str; 24] = [
     Two GPUs of this host: segtrt experiment --split-dir S --videos 0 --devices 0,1\n\
     Nodes of a cluster: segtrt experiment --split-dir S --videos 0 --slurm --shards 4 --slurm-args \"--gres=gpu:1\"\n\
     By hand, the second of three parts: segtrt experiment --split-dir S --videos 0 --shard 2/3\n\
-    docs/experiments.md explains the folder."
+    docs/how-to/many-machines.md explains the folder."
 )]
 pub struct ExperimentArgs {
     /// Folder of the split: SA-V layout (JPEGImages_24fps, Annotations_6fps) or DAVIS layout.

@@ -22,7 +22,7 @@ use vos::predecode::Values;
     Only prepare:  segtrt jetson-benchmark --split-dir demo/split --skip-inference\n\
     Only measure:  segtrt jetson-benchmark --split-dir demo/split --skip-setup\n\
     The first phase builds missing or outdated engines.\n\
-    Further flags of bench go after --: … -- --threads 2. docs/experiments.md explains the phases."
+    Further flags of bench go after --: … -- --threads 2. docs/how-to/small-memory.md explains the phases."
 )]
 pub struct JetsonBenchmarkArgs {
     /// Folder of the split: SA-V layout (JPEGImages_24fps, Annotations_6fps) or DAVIS layout.

@@ -8,7 +8,7 @@ keeps them on the chip; `cuda/attention_hopper.cu` does so with Hopper's instruc
 
 The keys are split into as many parts as keep the whole GPU busy, and a second kernel combines the
 parts. Combining in each row's last block saves that launch and was slower in every measurement
-(docs/kernels.md).
+(docs/explanation/kernels.md).
 */
 
 mod kernels;

@@ -5,7 +5,7 @@ agree.
 Measuring and judging are separate steps. The binary runs the sides in turn, each in its own
 processes, and keeps every run folder. [`runs`] reads run folders of any origin. [`judge`] compares
 masks, scores and speeds and decides which ratios are valid. [`document`] writes the results. All
-limits are in [`thresholds`]; docs/comparing.md has the same tables.
+limits are in [`thresholds`]; docs/reference/verdicts.md has the same tables.
 */
 
 pub mod document;

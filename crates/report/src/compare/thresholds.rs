@@ -1,5 +1,5 @@
 /*!
-Every limit of a comparison. docs/comparing.md has the same tables, and a test checks that.
+Every limit of a comparison. docs/reference/verdicts.md has the same tables, and a test checks that.
 */
 
 /// Limits for equal masks: the distance from the fp32 reference, by precision.
@@ -92,11 +92,11 @@ mod tests {
 
     #[test]
     fn the_documentation_shows_the_limits_in_force() {
-        let text = include_str!("../../../../docs/comparing.md");
+        let text = include_str!("../../../../docs/reference/verdicts.md");
         for limits in EQUALITY {
             let EqualityLimits { precision, min_iou, mean_iou, jf_points } = limits;
             let row = format!("| {precision} | {min_iou} | {mean_iou} | {jf_points} |");
-            assert!(text.contains(&row), "docs/comparing.md lacks {row}");
+            assert!(text.contains(&row), "docs/reference/verdicts.md lacks {row}");
         }
         let percent = |part: f64| format!("{:.0} %", 100.0 * part);
         for (code, limit) in [
@@ -111,7 +111,7 @@ mod tests {
             ("wide_interval", percent(SPEED.interval)),
         ] {
             let row = text.lines().find(|line| line.starts_with(&format!("| `{code}`")));
-            let row = row.unwrap_or_else(|| panic!("docs/comparing.md has no row {code}"));
+            let row = row.unwrap_or_else(|| panic!("docs/reference/verdicts.md has no row {code}"));
             assert!(row.contains(&limit), "{row} lacks {limit}");
         }
         assert!(text.contains(&format!("{REPLICATES} replicates")));

@@ -18,9 +18,10 @@ the bank's kernels) is captured as CUDA graphs on first use, and replayed.
 
 With [`Decoder::Nvjpeg`] the frame buffers hold coefficients, which the upload turns into pixels on the device.
 
-docs/measuring.md defines the timed region of a frame: from pixels in host memory to the mask in host memory and the memory
-written. In it the host waits once and allocates nothing. Runs that exchange logits (`--save-logits`, `--teacher`) have two
-more copies in it and are no measurement.
+docs/explanation/how-we-measure.md defines the timed region of a frame: from pixels in host memory
+to the mask in host memory, memory written. In it the host waits once and allocates nothing. Runs
+that exchange logits (`--save-logits`, `--teacher`) have two more copies in it and are no
+measurement.
 */
 
 mod bound;

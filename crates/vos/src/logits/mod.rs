@@ -4,7 +4,7 @@ Low-resolution mask logits of every frame of an object, from which its memories 
 A run saves them with `--save-logits`. A teacher-forced run (`--teacher`) writes each frame's memory
 from another run's logits, and its own masks are judged. So a wrong mask of one frame does not
 affect later frames through the memory, and the drift curve shows the error of the arithmetic
-without feedback (docs/comparing.md).
+without feedback (docs/explanation/how-we-compare.md).
 */
 
 mod file;

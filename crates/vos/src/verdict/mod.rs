@@ -3,7 +3,7 @@ Whether a pass's speed may be believed: VALID, INVALID with the reason and the a
 
 LoadGen refuses results that break a rule and says what to change; hyperfine warns of outliers and of a slow first run.
 This does both, from what was measured alone: a pass is never repeated or repaired behind the user's back. All limits
-stand in [`THRESHOLDS`], and docs/measuring.md shows the same table.
+stand in [`THRESHOLDS`], and docs/reference/verdicts.md shows the same table.
 */
 
 mod rules;

@@ -304,7 +304,7 @@ fn a_gpu_that_was_hardly_watched_is_told_of() {
 
 #[test]
 fn the_documentation_shows_the_limits_in_force() {
-    let text = include_str!("../../../../docs/measuring.md");
+    let text = include_str!("../../../../docs/reference/verdicts.md");
     let t = THRESHOLDS;
     let percent = |part: f64| format!("{:.0} %", 100.0 * part);
     for (code, limit) in [
@@ -321,7 +321,7 @@ fn the_documentation_shows_the_limits_in_force() {
         ("unwatched", "no sensors".to_owned()),
     ] {
         let row = text.lines().find(|line| line.starts_with(&format!("| `{code}` |")));
-        let row = row.unwrap_or_else(|| panic!("docs/measuring.md has no row for {code}"));
-        assert!(row.contains(&limit), "docs/measuring.md says {row:?}, the limit is {limit:?}");
+        let row = row.unwrap_or_else(|| panic!("docs/reference/verdicts.md has no row for {code}"));
+        assert!(row.contains(&limit), "{row:?} lacks {limit:?}");
     }
 }

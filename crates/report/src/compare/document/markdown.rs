@@ -49,7 +49,7 @@ fn head(comparison: &Comparison) -> Vec<String> {
         String::new(),
         format!(
             "Masks are compared with {}; J and F by the official rules, points of 100; intervals \
-             95 %, bootstrap over rounds and clips (docs/comparing.md).",
+             95 %, bootstrap over rounds and clips (docs/explanation/how-we-compare.md).",
             comparison.reference
         ),
         String::new(),
