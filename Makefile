@@ -10,7 +10,7 @@ SEGTRT := target/release/segtrt
 
 PREFIX ?= $(HOME)/.local
 
-.PHONY: help demo test test-rust test-export test-lab test-slurm install lint bench-metrics clean prerequisites
+.PHONY: help demo test test-rust test-export test-lab test-slurm install lint book bench-metrics clean prerequisites
 
 help: ## This list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -54,6 +54,9 @@ lint:
 	python3 -m unittest discover -q -s scripts
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
+
+book: ## The pages of docs/SUMMARY.md as HTML in target/book/html; needs mdbook (cargo install mdbook --locked).
+	python3 scripts/book.py
 
 bench-metrics: prerequisites ## Speed of the metrics against the Python evaluator, both sides in one run.
 	cargo build --release --locked --example score_masks
