@@ -22,13 +22,24 @@ import check_docs
 
 SUMMARY = "docs/SUMMARY.md"
 SETTINGS = "docs/book.toml"
+# The list of commands, whose folder has a page for each (scripts/cli_pages.py).
+COMMANDS = "reference/cli/README.md"
+
+
+def summary(root):
+    """The summary, with a chapter for each command after the list of commands."""
+    text = (root / SUMMARY).read_text(encoding="utf-8")
+    folder = os.path.dirname(SUMMARY)
+    pages = sorted((root / folder / COMMANDS).parent.glob("*.md"))
+    names = [page.stem for page in pages if page.name != os.path.basename(COMMANDS)]
+    added = "".join(f"  - [segtrt {name}]({os.path.dirname(COMMANDS)}/{name}.md)\n" for name in names)
+    return re.sub(rf"^- .*\({COMMANDS}\)\n", lambda line: line.group() + added, text, flags=re.M)
 
 
 def chapters(root):
     """Paths of the chapters, in the order of the summary."""
-    text = (root / SUMMARY).read_text(encoding="utf-8")
     folder = os.path.dirname(SUMMARY)
-    return [os.path.normpath(f"{folder}/{target}") for _, target in check_docs.links(text)]
+    return [os.path.normpath(f"{folder}/{target}") for _, target in check_docs.links(summary(root))]
 
 
 def linked(root, page):
@@ -55,10 +66,11 @@ def copy(root, out):
     for path in wanted:
         (out / "src" / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(root / path, out / "src" / path)
-    summary = (root / SUMMARY).read_text(encoding="utf-8")
     # The book's root is the repository's.
-    summary = re.sub(r"\]\((?:\.\./)?", lambda found: "](" if found.group().endswith("../") else "](docs/", summary)
-    (out / "src/SUMMARY.md").write_text(summary, encoding="utf-8")
+    moved = re.sub(
+        r"\]\((?:\.\./)?", lambda found: "](" if found.group().endswith("../") else "](docs/", summary(root)
+    )
+    (out / "src/SUMMARY.md").write_text(moved, encoding="utf-8")
     shutil.copyfile(root / SETTINGS, out / "book.toml")
 
 

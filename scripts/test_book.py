@@ -44,6 +44,16 @@ class Copies(unittest.TestCase):
         self.assertEqual(found, ["README.md", "SUMMARY.md", "data.toml", "docs/a/b.md"])
         self.assertEqual((src / "SUMMARY.md").read_text(), "# Summary\n\n[Start](README.md)\n\n- [A](docs/a/b.md)\n")
 
+    def test_the_list_of_commands_brings_their_pages(self):
+        self.write("README.md", "")
+        self.write("docs/SUMMARY.md", "[Start](../README.md)\n\n- [Commands](reference/cli/README.md)\n- [A](a/b.md)\n")
+        for name in ("README", "bench", "all"):
+            self.write(f"docs/reference/cli/{name}.md", "")
+        self.assertEqual(self.copy(), [])
+        lines = (self.root / "target/book/src/SUMMARY.md").read_text().splitlines()
+        self.assertEqual(lines[3], "  - [segtrt all](docs/reference/cli/all.md)")
+        self.assertEqual(lines[5], "- [A](docs/a/b.md)")
+
     def test_a_page_outside_the_book_and_a_folder_are_named(self):
         self.write("docs/c.md", "# C\n")
         self.write("README.md", "[c](docs/c.md) [folder](docs)\n")
