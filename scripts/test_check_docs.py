@@ -1,5 +1,6 @@
 """Tests of check_docs.py, and the check of the repository's own pages."""
 
+import re
 import shutil
 import subprocess
 import tempfile
@@ -17,6 +18,17 @@ class OwnPages(unittest.TestCase):
         names = check.pages(check.ROOT)
         self.assertIn("README.md", names)
         self.assertEqual(list(check.faults(check.ROOT, names)), [])
+
+
+class Columns(unittest.TestCase):
+    def test_the_page_of_columns_names_all_of_them(self):
+        folder = check.ROOT / "crates/vos/src/files"
+        texts = [(folder / name).read_text(encoding="utf-8") for name in ("columns.rs", "summary_csv.rs")]
+        texts.append((check.ROOT / "crates/vos/src/stage.rs").read_text(encoding="utf-8"))
+        names = set(re.findall(r'\(\s*"(\w+)",\s*\|r\|', texts[0] + texts[1])) | set(re.findall(r'"(\w+_ms)"', texts[2]))
+        self.assertGreater(len(names), 50)
+        page = (check.ROOT / "docs/reference/columns.md").read_text(encoding="utf-8")
+        self.assertEqual({name for name in names if f"`{name}`" not in page}, set())
 
 
 class Names(unittest.TestCase):
