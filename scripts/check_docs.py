@@ -6,7 +6,7 @@
 
 Rules:
 - A relative link leads to a file or folder of the working tree, and its anchor to a heading of that page.
-- A sentence of a page in SHORT has at most 25 words. Code blocks, tables and headings do not
+- A sentence of a page or folder in SHORT has at most 25 words. Code blocks, tables and headings do not
   count; inline code is one word.
 - README.md has at most 120 lines.
 - Paths and names of the sources in code type on a page of NAMED exist.
@@ -24,8 +24,11 @@ from urllib.parse import unquote
 ROOT = Path(__file__).resolve().parent.parent
 MOST_WORDS = 25
 MOST_LINES = {"README.md": 120}
-# Pages whose sentences are held to MOST_WORDS.
-SHORT = ("README.md",)
+# Pages, and folders of pages, whose sentences are held to MOST_WORDS.
+SHORT = (
+    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"),
+    *("docs/", "cuda/", "engines/", "lab/", "onnx/", "pytorch/"),
+)
 # Pages whose code spans are paths of the repository or names that its Rust sources declare.
 NAMED = ("docs/explanation/architecture.md",)
 # Folders of raw results: pages in their subfolders are a program's output, and name files that
@@ -197,7 +200,7 @@ def faults(root, names, short=SHORT):
             yield f"{name}:{number}: {message}"
         for number, message in name_faults(root, name) if name in NAMED else ():
             yield f"{name}:{number}: {message}"
-        if name in short:
+        if name.startswith(tuple(short)):
             for number, message in long_sentences(text):
                 yield f"{name}:{number}: {message}"
         lines = len(text.splitlines())
