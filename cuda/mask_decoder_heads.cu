@@ -1,5 +1,5 @@
 /*!
-What is read from the mask decoder's tokens, for any GPU from sm 80 on: object score, predicted IoUs, and of the best of masks 1 to 3 the vector
+What is read from the mask decoder's tokens, for any GPU from sm 80 on: object score, predicted IoUs of masks 1 to 3, and of the best of these the vector
 that its pixels are multiplied by and its pointer. All are MLPs of three layers and a row each, in f32, for they decide about masks; the pointer
 leaves as halves, which is what the memory bank keeps.
 
@@ -96,7 +96,7 @@ __device__ __forceinline__ float sum_of_lanes(float x) {
 
 struct AnswerProblem {
     const float *rows, *score_weight, *iou_weight, *hyper_weight, *pointer_weight, *no_pointer;
-    float* iou;
+    float *iou, *ious;
     f16* pointer;
     float *score, *vector;
     int probable;
@@ -143,6 +143,7 @@ __device__ __forceinline__ void answer(const AnswerProblem& p, AnswerShared& sha
     part = sum_of_lanes(part) + bias;
     if (lane == 0) p.vector[of_vector] = part;
     if (blockIdx.x == 0 && threadIdx.x == 0) p.iou[0] = iou, p.score[0] = score;
+    if (blockIdx.x == 0 && threadIdx.x < MASKS) p.ious[threadIdx.x] = shared.ious[threadIdx.x];
     float4 values[ROWS / 4];
     load_row(values, shared.rows[2 + MASKS + best]);
     float y = product.run(values, shared.sums) + pointer_bias;
@@ -160,7 +161,7 @@ extern "C" __global__ void __launch_bounds__(HEAD_THREADS, 1)
 
 extern "C" __global__ void __launch_bounds__(HEAD_THREADS, 1)
     mask_decoder_head_outputs(const float* rows, const float* score_weight, const float* iou_weight, const float* hyper_weight, const float* pointer_weight,
-                   const float* no_pointer, float* iou, f16* pointer, float* score, float* vector, int probable) {
+                   const float* no_pointer, float* iou, float* ious, f16* pointer, float* score, float* vector, int probable) {
     __shared__ AnswerShared shared;
-    answer({rows, score_weight, iou_weight, hyper_weight, pointer_weight, no_pointer, iou, pointer, score, vector, probable}, shared);
+    answer({rows, score_weight, iou_weight, hyper_weight, pointer_weight, no_pointer, iou, ious, pointer, score, vector, probable}, shared);
 }

@@ -68,13 +68,14 @@ def of_file(track):
         return load_file(Path(folder) / table["file"]), table
 
 
-def off(answer, low, iou, pointer, score):
+def off(answer, low, iou, pointer, score, ious):
     """How far an Answer is away, as parts of what is allowed."""
     low, pointer = low[0, 0].numpy(), pointer[0].numpy()
     spread = low.std() or 1.0
     return {
         "low": np.abs(answer.low - low).max() / spread / LOGITS,
         "iou": abs(answer.iou - iou.item()) / NUMBERS,
+        "ious": np.abs(answer.ious - ious[0].numpy()).max() / NUMBERS,
         "pointer": np.abs(answer.pointer - pointer).max() / pointer.std() / POINTER,
         "score": abs(answer.score - score.item()) / NUMBERS,
     }
@@ -122,12 +123,12 @@ class Decoder:
         track.f32_heads.outer.bias[0] -= 20.0
         tensors, table = of_file(track)
         frame = frame_of(track)
-        low, iou, pointer, score = track.decode(*frame)
+        low, iou, pointer, score, ious = track.decode(*frame)
         answer = compute(tensors, *(x[0].numpy() for x in frame), table["probable"])
         self.assertLess(answer.score, 0.0)
         self.assertTrue((answer.low == ABSENT).all() and answer.low.shape == low.shape[2:] and (low == float(ABSENT)).all())
         np.testing.assert_array_equal(answer.pointer, track.no_pointer.reshape(-1).numpy())
-        self.assertLess(max(off(answer, low, iou, pointer, score).values()), 1.0)
+        self.assertLess(max(off(answer, low, iou, pointer, score, ious).values()), 1.0)
 
     def test_every_tensor_counts(self):
         # Else the tests above would not see a wrong layout.

@@ -44,7 +44,7 @@ LIBRARIES = {
     "fake_tensorrt8.cpp": ("run/libnvinfer.so.8",),
 }
 # Ports that the exporter leaves in fp32 in fp16 bundles (those that onnx/segexport/graphs.py calls "f32").
-FLOATS = "low,iou,score,coords,multi,mask,binar,bias,ptr_t"
+FLOATS = "low,iou,ious,score,coords,multi,mask,binar,bias,ptr_t"
 TOOLS = ("memcheck", "racecheck")
 CONTROL = ROOT / "lab/schedule/sanitizer_control.py"
 

@@ -18,12 +18,13 @@ ROWS, NETWORKS = [0, 1, 3, 4, 5, 3, 4, 5], [0, 1, 2, 3, 4, 5, 5, 5]
 
 @dataclass
 class Answer:
-    """Of one object: low [4g,4g], iou and score numbers, pointer [256]; which of masks 1 to 3 was chosen, counted from 0."""
+    """Of one object: low [4g,4g], iou and score numbers, pointer [256], ious [3] of masks 1 to 3; which of these was chosen, counted from 0."""
 
     low: np.ndarray
     iou: np.float32
     pointer: np.ndarray
     score: np.float32
+    ious: np.ndarray
     choice: int
 
 
@@ -41,9 +42,9 @@ def compute(tensors, image, hr0, hr1, probable=True):
         queries = get.norm(queries + get.product(hidden, f"{name}.down"), f"{name}.norm3")
         x = _write(get, f"{name}.write", queries, tokens, x, pe)
     decoded = _read(get, "last", queries, tokens, x, pe)
-    score, iou, choice, vector, pointer = _heads(get, decoded, probable)
+    score, ious, choice, vector, pointer = _heads(get, decoded, probable)
     low = _masks(get, x, half(hr0), half(hr1), vector) if score > 0 else np.full((4 * int(len(x) ** 0.5),) * 2, ABSENT)
-    return Answer(low, iou, pointer, score, choice)
+    return Answer(low, ious[choice], pointer, score, ious, choice)
 
 
 class _Weights:
@@ -124,7 +125,7 @@ def _self_attention(get, name, queries, tokens):
 
 
 def _heads(get, decoded, probable):
-    """Decoded tokens [8,256] -> score, IoU, choice, hyper vector [32] and pointer."""
+    """Decoded tokens [8,256] -> score, IoUs of masks 1 to 3, choice, hyper vector [32] and pointer."""
     rows = decoded[ROWS]
     for at in (0, 1):
         weight, bias = get(f"heads.inner{at}")[NETWORKS], get(f"heads.inner{at}_bias")[NETWORKS]
@@ -135,7 +136,7 @@ def _heads(get, decoded, probable):
         ious = 1 / (1 + np.exp(-ious))
     choice = int(np.argmax(ious[1:]))  # the first one of equals
     pointer = rows[5 + choice] @ get("heads.pointer") if score > 0 else get("heads.no_pointer")
-    return score, ious[1 + choice], choice, get("heads.hyper")[choice] @ rows[2 + choice], pointer
+    return score, ious[1:], choice, get("heads.hyper")[choice] @ rows[2 + choice], pointer
 
 
 def _masks(get, x, hr0, hr1, vector):

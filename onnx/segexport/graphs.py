@@ -117,6 +117,8 @@ def graphs_of(model, side, padded_track=False, segments=False, batches=(), encod
         Port("ptr", "f", ("B", width)),
         Port("score", "f32", ("B", 1)),
     ]
+    # A given mask is selected from nothing; the other steps tell what they selected from.
+    selected = [*answer, Port("ious", "f32", ("B", 3))]
     for batch in (1, *batches):
         images = [Port("image", "f", (batch, 3, side, side))]
         outputs = [Port(port.name, port.dtype, (batch, *port.shape[1:])) for port in features]
@@ -131,20 +133,20 @@ def graphs_of(model, side, padded_track=False, segments=False, batches=(), encod
         Port("labels", "i32", ("B", "P")),
         Port("multi", "f32", (1,)),
     ]
-    yield Graph("prompt", Prompt(model, side), features + points, answer)
+    yield Graph("prompt", Prompt(model, side), features + points, selected)
     mask = [Port("mask", "f32", ("B", 1, side, side))]
     yield Graph("mask_prompt", MaskPrompt(model, side), features + mask, answer)
 
-    yield Graph("track", Track(model, side), features + _bank(c, "F", "N"), answer)
+    yield Graph("track", Track(model, side), features + _bank(c, "F", "N"), selected)
     if padded_track:
         keys = c.max_memories * c.memory_tokens + c.max_pointers * (width // c.memory_channels)
         bias = Port("bias", "f32", (1, 1, 1, keys))
         module = PaddedTrack(Track(model, side), c.pointer_times, keys)
         inputs = features + _bank(c, c.max_memories, c.max_pointers) + [bias]
-        yield Graph("track_padded", module, inputs, answer)
+        yield Graph("track_padded", module, inputs, selected)
 
     if segments:
-        yield from _segments(Track(model, side), c, features, answer, mask_decoder)
+        yield from _segments(Track(model, side), c, features, selected, mask_decoder)
 
     memory = [
         Port("feat", "f", (1, width, g, g)),

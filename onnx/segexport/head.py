@@ -1,7 +1,8 @@
 """The three segmentation graphs: prompt (points, box), mask_prompt and track.
 
 Each ends in low-resolution logits, a predicted IoU, the object pointer and the
-object score, by the rules of Meta's `_forward_sam_heads`, `_use_mask_as_output` and
+object score; prompt and track also in the predicted IoUs of the three multimask outputs,
+from which one is selected. They follow Meta's `_forward_sam_heads`, `_use_mask_as_output` and
 `MaskDecoder` (dynamic multimask by stability, multimask tokens as pointers).
 """
 
@@ -69,7 +70,8 @@ class Prompt(_Head):
         score, iou, vectors, pointers = self.f32_heads(tokens)
         present = (score > 0).float()
 
-        best = one_hot_best(iou[:, 1:], 3)
+        ious = iou[:, 1:]
+        best = one_hot_best(ious, 3)
         pair = torch.cat([vectors[:, :1], pick(best, vectors[:, 1:])], dim=1)
         logits = self.decoder.mask(pair, self.decoder.upscale(image, hr0, hr1), 2)
         single, multimask = logits[:, :1], logits[:, 1:]
@@ -78,10 +80,10 @@ class Prompt(_Head):
         choose_best = torch.logical_or(many, torch.logical_not(_stable(single)))
         low = torch.where(choose_best[:, :, None, None], multimask, single)
         low = self.hide_absent(low, present)
-        best_iou = (iou[:, 1:] * best).sum(dim=1, keepdim=True)
+        best_iou = (ious * best).sum(dim=1, keepdim=True)
         iou = torch.where(choose_best, best_iou, iou[:, :1])
         pointer = torch.where(many, pick(best, pointers[:, 1:]), pointers[:, :1])
-        return low, iou, self.object_pointer(pointer, present), score
+        return low, iou, self.object_pointer(pointer, present), score, ious
 
 
 def _stable(logits):
@@ -172,14 +174,15 @@ class Track(_Head):
         return self.decode(self.memory(feat, mem, tidx, ptrs, ptr_t, bias), hr0, hr1)
 
     def decode(self, image, hr0, hr1):
-        """Conditioned tokens [B,N,C] and the finer features -> low, iou, pointer, score."""
+        """Conditioned tokens [B,N,C] and the finer features -> low, iou, pointer, score, ious."""
         tokens, image = self.decoder.attend_constant(image)
         # Tracking always chooses among the three multimask outputs.
         score, iou, vectors, pointers = self.f32_heads(tokens, 1)
         present = (score > 0).float()
-        best = one_hot_best(iou[:, 1:], 3)
+        ious = iou[:, 1:]
+        best = one_hot_best(ious, 3)
         vector = pick(best, vectors)
         low = self.decoder.mask(vector, self.decoder.upscale(image, hr0, hr1))
         low = self.hide_absent(low, present)
-        iou = (iou[:, 1:] * best).sum(dim=1, keepdim=True)
-        return low, iou, self.object_pointer(pick(best, pointers), present), score
+        iou = (ious * best).sum(dim=1, keepdim=True)
+        return low, iou, self.object_pointer(pick(best, pointers), present), score, ious

@@ -70,7 +70,7 @@ class Finish(nn.Module):
 
 
 class Decode(nn.Module):
-    """x and o of the last attention to the bank, and the finer features -> low, iou, ptr, score."""
+    """x and o of the last attention to the bank, and the finer features -> low, iou, ptr, score, ious."""
 
     def __init__(self, track):
         super().__init__()

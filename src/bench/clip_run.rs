@@ -16,7 +16,7 @@ use vos::logits::Exchange;
 use vos::mask::Mask;
 use vos::predecode::PreparedClip;
 use vos::ranges::{self, Range, within};
-use vos::record::{FrameTime, FrameTimes};
+use vos::record::{FrameTime, FrameTimes, MaskSelection};
 use vos::stage::Stage;
 use vos::tracker::{FrameInput, Network, NetworkPrompt, Tracker};
 
@@ -65,6 +65,8 @@ pub struct Pass {
     pub objectness: Vec<f32>,
     /// The decoder's own IoU estimate of each frame.
     pub predicted_iou: Vec<f32>,
+    /// The decoder's selection among its candidate masks, of each frame where it is known.
+    pub selections: Vec<Option<MaskSelection>>,
     /// The network's own low-resolution logits, frame after frame, where they were to be handed out.
     pub logits: Vec<f16>,
 }
@@ -73,6 +75,9 @@ impl Pass {
     /// The times of each frame with the network's scores beside them. A clip that comes again has scores of its first time.
     pub fn scored_times(&self) -> Vec<FrameTimes> {
         let mut times = self.times.clone();
+        for (time, selection) in times.iter_mut().zip(&self.selections) {
+            time.selection = *selection;
+        }
         for (time, (score, iou)) in
             times.iter_mut().zip(self.objectness.iter().zip(&self.predicted_iou))
         {
@@ -138,6 +143,7 @@ pub fn run_pass<N: Network>(
         });
         pass.objectness.push(step.output.objectness);
         pass.predicted_iou.push(step.output.predicted_iou);
+        pass.selections.push(step.output.selection);
         pass.logits.extend(step.logits.into_iter().flatten());
         if keep(index) {
             pass.masks.push((index, step.output.mask));

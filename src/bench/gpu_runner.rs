@@ -206,6 +206,7 @@ impl ClipRunner for GpuRunner {
             if position < first_ends[object] {
                 pass.objectness.push(results.objectness);
                 pass.predicted_iou.push(results.predicted_iou);
+                pass.selections.push(results.selection);
                 let floats = logits.unwrap_or_default().chunks_exact(size_of::<f32>());
                 let floats = floats.filter_map(|bytes| bytes.first_chunk().copied());
                 pass.logits.extend(floats.map(|bytes| rounded(f32::from_le_bytes(bytes))));

@@ -8,7 +8,7 @@ Whether an output is good enough, and why not.
 | best | 2e-2 | layer by layer fp16 or TF32, which has 11 bits too |
 | bf16 | 2e-2 | a starting point: 8 bits, eight times fp16's error; `--max-error` where a board shows more |
 
-`iou` and `score` are one number an object, a quality and a logit, both of order 1: near 0 a relative error of one number
+`iou`, `ious` and `score` are single numbers, qualities and a logit, all of order 1: near 0 a relative error of one number
 says nothing, so there the absolute error counts where it is the smaller. Mask agreement of `low` is reported and does
 not decide: the logits' own error bounds it, and where most logits are near 0 few pixels decide it.
 */
@@ -19,8 +19,8 @@ use super::compare::{Difference, difference, mask_iou};
 use super::tensor::Readback;
 use vos::precision::Precision;
 
-/// Outputs that are one number an object.
-const SINGLE_NUMBERS: [&str; 2] = ["iou", "score"];
+/// Outputs that are one number an object, or one a candidate mask.
+const SINGLE_NUMBERS: [&str; 3] = ["iou", "ious", "score"];
 
 /// The output whose sign is a mask.
 const LOGITS: &str = "low";

@@ -170,8 +170,8 @@ pub fn compile(variable: &str, usual: &str, arguments: &[&str], to: &Path) -> Op
 }
 
 /// Tensors that stay fp32 in engines of fp16, as the exporter has them.
-const FLOATS: [&str; 9] =
-    ["low", "iou", "score", "coords", "multi", "mask", "binar", "bias", "ptr_t"];
+const FLOATS: [&str; 10] =
+    ["low", "iou", "ious", "score", "coords", "multi", "mask", "binar", "bias", "ptr_t"];
 
 /// Engine folders of a bundle below a root.
 pub struct Engines {

@@ -67,7 +67,7 @@ pub enum Op {
         image: View,
         /// The finer features, `hr0` and `hr1`.
         fine: [View; 2],
-        /// Logits, predicted IoU, pointer, score.
+        /// Logits, predicted IoUs, pointer, score.
         answer: Answer,
     },
     /// A frame's features and mask to its memory.

@@ -64,6 +64,7 @@ impl ClipRunner for Resting<'_> {
             });
             pass.objectness.push(1.0);
             pass.predicted_iou.push(1.0);
+            pass.selections.push(None);
             if keep(0, frame) {
                 pass.masks.push((frame, mask.clone()));
             }

@@ -19,7 +19,7 @@ import make_bundle as fused  # noqa: E402
 GRID, WIDTH, TOKENS = fused.GRID, fused.WIDTH, fused.TOKENS
 MIDDLE, NARROW, CROSS = WIDTH // 4, WIDTH // 8, WIDTH // 2
 BEST = 4  # the token of the mask with the largest of the IoUs
-IOU, SCORE = 0.9, 5.0
+IOUS, SCORE = (0.3, 0.9, 0.5), 5.0  # of masks 1 to 3
 STEPS = (1.0, 1.0, 0.5, 0.5)  # of the second upscaling's four pixels
 NORMS = 6  # behind a token's reading of the image: norm2, norm3 of the first layer, three of the second, the last one
 
@@ -50,7 +50,7 @@ def spread(g, x, side, columns):
 
 
 def decode(g, x):
-    """Image tokens [B,N,C] -> low, iou, ptr, score."""
+    """Image tokens [B,N,C] -> low, iou, ptr, score, ious."""
     image = norm(g, norm(g, x, 1e-5), 1e-5)
     fine = spread(g, g.reshape(image, -1, TOKENS, 4, MIDDLE), GRID, MIDDLE)
     fine = gelu(g, norm(g, g.op("Add", fine, g.op("Transpose", "hr1", perm=[0, 2, 3, 1])), 1e-6))
@@ -67,8 +67,9 @@ def decode(g, x):
         token = norm(g, token, 1e-5)
     g.op("Relu", token, to="ptr")
     nothing = g.op("Mul", g.op("ReduceMean", token, axes=[1], keepdims=1), np.float32(0.0))
-    g.op("Add", nothing, np.float32(IOU), to="iou")
+    g.op("Add", nothing, np.float32(max(IOUS)), to="iou")
     g.op("Add", nothing, np.float32(SCORE), to="score")
+    g.op("Add", nothing, np.array([IOUS], np.float32), to="ious")
 
 
 def main():
@@ -77,6 +78,7 @@ def main():
     tokens = fused.Graph([fused.tokens("x"), fused.tokens("o", fused.NARROW)], [fused.tokens("y")])
     fused.finish(tokens, "x", "o", last, to="y")
     fused.decode = decode
+    fused.SELECTED = [*fused.ANSWER, fused.port("ious", "f32", "B", len(IOUS))]
     graphs = dict([("encoder", fused.encoder()), *fused.steps()])
     graphs["prompt"] = original_prompt
     graphs["track_image"] = tokens

@@ -78,6 +78,7 @@ FEATURES = [port("feat", "f32", 1, WIDTH, GRID, GRID), port("hr0", "f32", 1, WID
             port("hr1", "f32", 1, WIDTH // 4, 2 * GRID, 2 * GRID)]
 ANSWER = [port("low", "f32", "B", 1, LOW, LOW), port("iou", "f32", "B", 1), port("ptr", "f32", "B", WIDTH),
           port("score", "f32", "B", 1)]
+SELECTED = ANSWER  # of the track step; as in exports without the candidate masks' IoUs
 
 
 def bank(frames, pointers):
@@ -150,7 +151,7 @@ def prompt():
 
 
 def track():
-    g = Graph(FEATURES + bank("F", "N"), ANSWER)
+    g = Graph(FEATURES + bank("F", "N"), SELECTED)
     values = g.op("Concat", g.reshape("mem", 1, -1, NARROW), g.reshape("ptrs", 1, -1, NARROW), axis=1)
     x = start(g)
     for layer in range(LAYERS):
@@ -179,7 +180,7 @@ def segments():
             g = Graph([tokens("x", objects=of), tokens("o", NARROW)], [tokens(name) for name in "yqkv"])
             own(g, finish(g, "x", "o", layer, to="y"), layer + 1, "qkv")
         else:
-            g = Graph([tokens("x"), tokens("o", NARROW), *FEATURES[1:]], ANSWER)
+            g = Graph([tokens("x"), tokens("o", NARROW), *FEATURES[1:]], SELECTED)
             decode(g, finish(g, "x", "o", layer))
         yield f"track_seg{2 * layer + 2}", g
 

@@ -300,6 +300,7 @@ impl MaskDecoder {
             Arg::View(&heads.pointer),
             Arg::View(&heads.no_pointer),
             Arg::View(&answer.iou),
+            Arg::View(&answer.ious),
             Arg::View(&answer.pointer),
             Arg::View(&answer.score),
             Arg::View(vector),

@@ -8,7 +8,7 @@ blocks compute with the tokens alone.
 ```text
 image ─ read ─→ sums ─ gather, hidden, narrow, fold_attend, turn ─→ folded
 image ─ write ─→ y, sums ─ gather, hidden, narrow, fold_read ─→ folded
-    y ─ write ─→ y, sums ─ gather, heads, heads, answer ─→ iou, pointer, score, vector
+    y ─ write ─→ y, sums ─ gather, heads, heads, answer ─→ iou, ious, pointer, score, vector
     y, hr0, hr1, vector ─ masks ─→ low
 ```
 
@@ -28,7 +28,7 @@ use super::{Output, int, need_exactly};
 use cuda::{Element, Gpu, Stream, View};
 use launches::Kernels;
 use scratch::Scratch;
-use vos::bundle::mask_decoder::{MIDDLE, NARROW, WIDTH};
+use vos::bundle::mask_decoder::{CHOICES, MIDDLE, NARROW, WIDTH};
 use vos::bundle::{MaskDecoderShape, MaskDecoderWeights};
 use weights::Weights;
 
@@ -52,8 +52,10 @@ pub struct MaskDecoder {
 pub struct Answer {
     /// Logits, `[4 grid, 4 grid]`.
     pub low: View,
-    /// The predicted IoU, one number.
+    /// The predicted IoU of the selected mask, one number.
     pub iou: View,
+    /// The predicted IoUs of masks 1 to 3, of which the first highest one is selected.
+    pub ious: View,
     /// The object's pointer, f16 `[256]`.
     pub pointer: View,
     /// The object's score, one number: above 0 where the object is there.
@@ -102,7 +104,7 @@ impl MaskDecoder {
         self.model.shape.tokens()
     }
 
-    /// A tensor of the answer, by the name that an engine has for it: `low`, `iou`, `ptr` or `score`.
+    /// A tensor of the answer, by the name that an engine has for it: `low`, `iou`, `ptr`, `score` or `ious`.
     ///
     /// # Errors
     /// Another name.
@@ -111,8 +113,9 @@ impl MaskDecoder {
         let (shape, element) = match name {
             "low" => (vec![1, 1, side, side], Element::F32),
             "iou" | "score" => (vec![1, 1], Element::F32),
+            "ious" => (vec![1, CHOICES], Element::F32),
             "ptr" => (vec![1, WIDTH], Element::F16),
-            _ => bail!("the mask decoder gives low, iou, ptr and score, no '{name}'"),
+            _ => bail!("the mask decoder gives low, iou, ptr, score and ious, no '{name}'"),
         };
         let shape = shape.into_iter().map(|extent| extent as i64).collect();
         Ok(Output { name: name.to_owned(), element, shape })
@@ -137,6 +140,7 @@ impl MaskDecoder {
         need_exactly(hr1, HALF * 4 * tokens * MIDDLE, ALIGNMENT, "'hr1'")?;
         need_exactly(&answer.low, FLOAT * 16 * grid * grid, ALIGNMENT, "'low'")?;
         need_exactly(&answer.iou, FLOAT, FLOAT, "'iou'")?;
+        need_exactly(&answer.ious, FLOAT * CHOICES, FLOAT, "'ious'")?;
         need_exactly(&answer.pointer, HALF * WIDTH, ALIGNMENT, "'ptr'")?;
         need_exactly(&answer.score, FLOAT, FLOAT, "'score'")?;
 

@@ -18,6 +18,7 @@ use vos::decode::RgbImage;
 use vos::geometry::{Geometry, NetworkPoints};
 use vos::predecode::PreparedFrame;
 use vos::preprocess::Preprocessor;
+use vos::record::MaskSelection;
 use vos::tracker::{FrameOutput, Network, NetworkPrompt, Selection, Slots};
 
 /// The names of the encoder's outputs, which all steps take.
@@ -48,6 +49,7 @@ struct StepOutput {
     pointer: DynValue,
     score: DynValue,
     iou: f32,
+    selection: Option<MaskSelection>,
 }
 
 /// A row of equally sized slots, stored as the graphs take them.
@@ -145,17 +147,29 @@ pub fn load_session(
         .map_err(plain)
 }
 
-/// Runs a prompt or track graph and keeps what later steps need.
+/// Runs a prompt or track graph and keeps what later steps need. `selects`: the step selects among
+/// the candidate masks.
 fn run_step(
     session: &mut Session,
     inputs: Vec<(&'static str, SessionInputValue<'_>)>,
+    selects: bool,
 ) -> Result<StepOutput> {
     let mut outputs = session.run(inputs).map_err(plain)?;
     let mut take = |name: &str| {
         outputs.remove(name).with_context(|| format!("the graph gave no output {name}"))
     };
     let iou = first(&take("iou")?)?;
-    Ok(StepOutput { low: take("low")?, pointer: take("ptr")?, score: take("score")?, iou })
+    let (low, pointer, score) = (take("low")?, take("ptr")?, take("score")?);
+    // Graphs of older exports lack them.
+    let ious = outputs.remove("ious").filter(|_| selects);
+    let selection = ious.map(|ious| candidates(&ious)).transpose()?.and_then(MaskSelection::new);
+    Ok(StepOutput { low, pointer, score, iou, selection })
+}
+
+fn candidates(value: &DynValue) -> Result<[f32; MaskSelection::CANDIDATES]> {
+    let (_, values) = value.try_extract_tensor::<f32>().map_err(plain)?;
+    let expected = || format!("'ious' has {} values, expected 3", values.len());
+    <[f32; MaskSelection::CANDIDATES]>::try_from(values).ok().with_context(expected)
 }
 
 fn first(value: &DynValue) -> Result<f32> {
@@ -225,7 +239,7 @@ impl Network for OrtNetwork {
                 inputs.push(("coords", coords.into()));
                 inputs.push(("labels", labels.into()));
                 inputs.push(("multi", multi.into()));
-                self.step = Some(run_step(&mut self.prompt, inputs)?);
+                self.step = Some(run_step(&mut self.prompt, inputs, prompt.selects())?);
             }
             NetworkPrompt::Mask(mask) => {
                 let side = self.manifest.model.imgsz;
@@ -234,7 +248,7 @@ impl Network for OrtNetwork {
                 let shape = [1, 1, side as i64, side as i64];
                 let pixels = TensorRef::from_array_view((shape, mask.as_slice())).map_err(plain)?;
                 inputs.push(("mask", pixels.into()));
-                self.step = Some(run_step(session, inputs)?);
+                self.step = Some(run_step(session, inputs, false)?);
             }
         }
         Ok(())
@@ -257,7 +271,7 @@ impl Network for OrtNetwork {
         if contract.pointer_times {
             inputs.push(("ptr_t", times.into()));
         }
-        self.step = Some(run_step(&mut self.track, inputs)?);
+        self.step = Some(run_step(&mut self.track, inputs, true)?);
         Ok(())
     }
 
@@ -269,6 +283,7 @@ impl Network for OrtNetwork {
             mask: geometry.upsample(logits, self.manifest.contract.low_size),
             objectness: first(&step.score)?,
             predicted_iou: step.iou,
+            selection: step.selection,
             non_finite_logits: logits.iter().filter(|logit| !logit.is_finite()).count(),
         })
     }

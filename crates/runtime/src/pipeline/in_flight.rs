@@ -34,14 +34,16 @@ pub struct ObjectEvents {
 }
 
 impl ObjectEvents {
-    /// The results and, `with_logits`, the network's own logits. Waits for nothing once [`InFlightFrame::wait`] returned.
+    /// The results of the step (`selects` as [`Results::of`] takes it) and, `with_logits`, the network's own logits. Waits for nothing once [`InFlightFrame::wait`] returned.
     pub fn taken(
         &mut self,
         words_bytes: usize,
+        selects: bool,
         with_logits: bool,
     ) -> Result<(Results<'_>, Option<&[u8]>)> {
         let bytes = self.results.bytes()?;
-        let results = bytes.get(..Results::bytes(words_bytes)).and_then(Results::of);
+        let results = bytes.get(..Results::bytes(words_bytes));
+        let results = results.and_then(|bytes| Results::of(bytes, selects));
         let results = results.context("the results of a frame are too short")?;
         let logits = with_logits.then(|| self.logits.saved()).transpose()?;
         Ok((results, logits))
@@ -57,6 +59,8 @@ pub struct ActiveObject {
     pub t: usize,
     /// It directly follows the encoder, on the same stream.
     pub follows_encoder: bool,
+    /// Its step outputs the predicted IoUs of its candidate masks.
+    pub selects: bool,
 }
 
 /// One frame's events; used again for a later frame once its results are taken.

@@ -266,7 +266,8 @@ impl<'a> Pass<'a> {
             let schedule = &schedules[object];
             let on_encode_stream = tracked.stream.is(&streams.encode);
             let follows_encoder = on_encode_stream && in_flight.active.is_empty();
-            in_flight.active.push(ActiveObject { object, t, follows_encoder });
+            let selects = tracked.selects(t, span.prompt);
+            in_flight.active.push(ActiveObject { object, t, follows_encoder, selects });
             let events = &mut in_flight.objects[object];
             if !on_encode_stream {
                 tracked.stream.wait(&in_flight.encoded)?;
@@ -326,7 +327,7 @@ impl<'a> Pass<'a> {
         }
         for active in in_flight.active.clone() {
             let save = self.plan.objects[active.object].logits.save;
-            let taken = in_flight.objects[active.object].taken(words_bytes, save);
+            let taken = in_flight.objects[active.object].taken(words_bytes, active.selects, save);
             let (results, logits) = taken.map_err(failed)?;
             let Results { objectness, predicted_iou, non_finite, .. } = results;
             require_finite(objectness, predicted_iou, non_finite)

@@ -292,6 +292,7 @@ impl SegmentedTrack {
                 answer: Answer {
                     low: of("low")?,
                     iou: of("iou")?,
+                    ious: of("ious")?,
                     pointer: of("ptr")?,
                     score: of("score")?,
                 },

@@ -18,12 +18,15 @@ use execution::{DeviceTensor, Op, Program};
 use kernels::{BankState, Kernels, NON_FINITE_BYTES};
 use tensorrt::DataType;
 use vos::bundle::Contract;
+use vos::record::MaskSelection;
 use vos::tracker::{BankSchedule, NetworkPrompt};
 
 /// Tensors that TensorRT binds start at multiples of this.
 const ALIGNMENT: usize = 256;
-/// Offset of the counter of logits that are no finite numbers, after the two scores.
-const NON_FINITE: usize = 2 * ALIGNMENT;
+/// Offset of the candidate masks' predicted IoUs, after the two scores.
+const IOUS: usize = 2 * ALIGNMENT;
+/// Offset of the counter of logits that are no finite numbers, which TensorRT does not bind.
+const NON_FINITE: usize = IOUS + ALIGNMENT / 2;
 /// Offset of the mask's words.
 const WORDS: usize = 3 * ALIGNMENT;
 
@@ -110,6 +113,9 @@ impl TrackedObject {
             Ok(DeviceTensor { view: results.part(at, desc.bytes()?)?, dtype: desc.dtype })
         };
         let (iou, objectness) = (score("iou", 0)?, score("score", ALIGNMENT)?);
+        let bytes = size_of::<f32>() * MaskSelection::CANDIDATES;
+        // Steps of older exports lack this output.
+        let ious = DeviceTensor { view: results.part(IOUS, bytes)?, dtype: DataType::Float };
         let is_float = low.dtype == DataType::Float;
         ensure!(is_float, "'low' of the track engine is {}, expected fp32", low.dtype);
         let input = |name: &str,
@@ -160,7 +166,13 @@ impl TrackedObject {
             bank,
             low: low.view.clone(),
             pointer: pointer.view.clone(),
-            outputs: vec![("low", low), ("iou", iou), ("ptr", pointer), ("score", objectness)],
+            outputs: vec![
+                ("low", low),
+                ("iou", iou),
+                ("ptr", pointer),
+                ("score", objectness),
+                ("ious", ious),
+            ],
             memories,
             pointers,
             results,
@@ -288,6 +300,19 @@ impl TrackedObject {
         })
     }
 
+    /// Whether the step of frame `t` outputs the predicted IoUs of the masks that it selects from.
+    pub fn selects(&self, t: usize, prompt: &NetworkPrompt) -> bool {
+        match (t, prompt) {
+            (0, NetworkPrompt::Points { points, multimask: true }) => {
+                let engine = points.coords.len().checked_sub(1);
+                let engine = engine.and_then(|at| self.contexts.prompts.get(at));
+                engine.is_some_and(|engine| engine.borrow().tensor("ious").is_some())
+            }
+            (0, _) => false,
+            _ => self.contexts.track.output("ious").is_ok(),
+        }
+    }
+
     /// Marks a feature set as read by this frame.
     pub fn read(&self, set: usize) -> Result<()> {
         Ok(self.features_read[set].record(&self.stream)?)
@@ -303,7 +328,7 @@ impl TrackedObject {
         Ok(self.results.part(NON_FINITE, NON_FINITE_BYTES)?)
     }
 
-    /// Scores, counter and the mask's `words_bytes` in one piece, to be downloaded at once.
+    /// Scores, candidates' IoUs, counter and the mask's `words_bytes` in one piece, to be downloaded at once.
     pub fn results(&self, words_bytes: usize) -> Result<View> {
         Ok(self.results.part(0, WORDS + words_bytes)?)
     }
@@ -337,6 +362,8 @@ pub struct Results<'a> {
     pub predicted_iou: f32,
     /// Objectness logit.
     pub objectness: f32,
+    /// The mask decoder's selection among its candidate masks; none where it is unknown.
+    pub selection: Option<MaskSelection>,
     /// Logits of the mask that are no finite numbers, since the pass began.
     pub non_finite: usize,
     /// The mask's words, little-endian.
@@ -344,12 +371,16 @@ pub struct Results<'a> {
 }
 
 impl<'a> Results<'a> {
-    /// Reads the bytes of [`TrackedObject::results`].
-    pub fn of(bytes: &'a [u8]) -> Option<Self> {
+    /// Reads the bytes of [`TrackedObject::results`]; `selects` as [`TrackedObject::selects`] has it.
+    pub fn of(bytes: &'a [u8], selects: bool) -> Option<Self> {
         let float = |at: usize| Some(f32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
         let (predicted_iou, objectness) = (float(0)?, float(ALIGNMENT)?);
         let non_finite = u32::from_le_bytes(*bytes.get(NON_FINITE..)?.first_chunk()?) as usize;
-        Some(Self { predicted_iou, objectness, non_finite, words: bytes.get(WORDS..)? })
+        let at = |candidate: usize| float(IOUS + size_of::<f32>() * candidate);
+        let ious = [at(0)?, at(1)?, at(2)?];
+        let selection = selects.then_some(ious).and_then(MaskSelection::new);
+        let words = bytes.get(WORDS..)?;
+        Some(Self { predicted_iou, objectness, selection, non_finite, words })
     }
 
     /// Bytes of a download with a mask of `words_bytes`.

@@ -36,6 +36,8 @@ pub const HIDDEN: usize = 2048;
 pub const LAYERS: usize = 2;
 /// Masks that are decoded; tracking chooses among all but the first.
 pub const MASKS: usize = 4;
+/// Masks that tracking selects from: all but the first.
+pub const CHOICES: usize = MASKS - 1;
 /// Columns of the image upscaled once.
 pub const MIDDLE: usize = WIDTH / 4;
 /// Columns of the image upscaled twice, and of what multiplies them.

@@ -113,6 +113,14 @@ impl FrameTable {
                 columns.insert(name.to_owned(), column.into());
             }
         }
+        // Named as the PyTorch runner names them.
+        if times.iter().any(|t| t.selection.is_some()) {
+            let chosen: Vec<_> = times.iter().map(|t| t.selection.map(|s| s.chosen())).collect();
+            columns.insert("chosen_mask".to_owned(), chosen.into());
+            let ious: Vec<_> =
+                times.iter().map(|t| t.selection.map(|s| s.ious().to_vec())).collect();
+            columns.insert("iou_predictions".to_owned(), ious.into());
+        }
         Self { frame: times.iter().map(|t| t.frame).collect(), columns }
     }
 }
@@ -365,6 +373,7 @@ fn check(path: &Path, header: &Header, now: &Configuration) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::MaskSelection;
 
     #[test]
     fn how_many_shared_a_frame_is_a_column_where_any_did() {
@@ -374,6 +383,20 @@ mod tests {
         };
         assert_eq!(columns(Some(2))["objects"], serde_json::json!([2]));
         assert!(columns(None).get("objects").is_none());
+    }
+
+    #[test]
+    fn selections_are_columns_where_any_is_known() {
+        let columns = |selection: Option<MaskSelection>| {
+            let frame = FrameTimes::default();
+            serde_json::to_value(FrameTable::new(&[frame, FrameTimes { selection, ..frame }]))
+                .unwrap()
+        };
+        let known = columns(MaskSelection::new([0.25, 0.75, 0.5]));
+        assert_eq!(known["chosen_mask"], serde_json::json!([null, 2]));
+        assert_eq!(known["iou_predictions"], serde_json::json!([null, [0.25, 0.75, 0.5]]));
+        let unknown = columns(None);
+        assert!(unknown.get("chosen_mask").is_none() && unknown.get("iou_predictions").is_none());
     }
 
     #[test]

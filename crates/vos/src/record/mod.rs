@@ -11,6 +11,7 @@ mod conditions;
 mod fidelity;
 mod file_stem;
 mod limits;
+mod mask_selection;
 mod observed;
 mod speed;
 mod stage_times;
@@ -22,6 +23,7 @@ pub use backend::{Backend, Provider, TensorRtBackend};
 pub use conditions::{Conditions, Mode};
 pub use fidelity::Fidelity;
 pub use limits::{Limit, Limits};
+pub use mask_selection::MaskSelection;
 pub use observed::Observed;
 use serde::{Deserialize, Serialize};
 pub use speed::{mean_gpu_ms, mean_residue_ms, mean_stages, speed_of};
@@ -123,6 +125,10 @@ pub struct FrameTimes {
     pub objectness: Option<f32>,
     /// The IoU that the mask decoder predicts for its mask.
     pub predicted_iou: Option<f32>,
+    /// The mask decoder's selection among its candidate masks; none where it selected nothing, or
+    /// where the network does not output it.
+    #[serde(default)]
+    pub selection: Option<MaskSelection>,
 }
 
 /// Age of a frame at the moment when its mask lies in host memory; ms.

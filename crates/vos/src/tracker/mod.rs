@@ -219,6 +219,7 @@ mod tests {
                 mask: Mask::new(8, 6),
                 objectness: self.objectness,
                 predicted_iou: 0.5,
+                selection: None,
                 non_finite_logits: self.logits.iter().filter(|logit| !logit.is_finite()).count(),
             })
         }

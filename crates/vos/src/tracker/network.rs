@@ -18,6 +18,7 @@ use crate::mask::Mask;
 use crate::predecode::PreparedFrame;
 use crate::preprocess;
 use crate::prompt::Prompt;
+use crate::record::MaskSelection;
 
 /// A prompt in network pixels.
 #[derive(Clone, Debug)]
@@ -34,6 +35,11 @@ pub enum NetworkPrompt {
 }
 
 impl NetworkPrompt {
+    /// Whether the prompt step selects among the candidate masks.
+    pub fn selects(&self) -> bool {
+        matches!(self, Self::Points { multimask: true, .. })
+    }
+
     /// Converts a prompt in video pixels.
     pub fn new(prompt: &Prompt, geometry: &Geometry) -> Self {
         match geometry.points(prompt) {
@@ -68,6 +74,9 @@ pub struct FrameOutput {
     pub objectness: f32,
     /// The decoder's predicted IoU of its mask.
     pub predicted_iou: f32,
+    /// The decoder's selection among its candidate masks; none where it selected nothing (a mask
+    /// prompt, several points, a box), or where the graphs do not output it.
+    pub selection: Option<MaskSelection>,
     /// Low-resolution logits of the mask that are NaN or infinite.
     pub non_finite_logits: usize,
 }

@@ -122,8 +122,9 @@ impl Drawn {
                 }
             }
             for (mask, row) in iou.chunks_mut(WIDTH + 1).enumerate() {
-                let wanted =
-                    if chosen.is_none_or(|chosen| chosen == mask) { CHOSEN } else { OTHERS };
+                let is_best = chosen.is_none_or(|chosen| chosen == mask);
+                // The others differ, so that none of them passes as another.
+                let wanted = if is_best { CHOSEN } else { OTHERS - 0.1 * mask as f64 };
                 // The first mask is none of those to choose from, however good it is.
                 shift(row, &rows.iou, if mask == 0 { 2.0 * CHOSEN } else { wanted });
             }

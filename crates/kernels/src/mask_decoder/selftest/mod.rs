@@ -1,5 +1,5 @@
 /*!
-The mask decoder, all launches together, against float64 on the host: logits, IoU, pointer and score, of objects that are there and of ones
+The mask decoder, all launches together, against float64 on the host: logits, IoUs, pointer and score, of objects that are there and of ones
 that are not.
 */
 
@@ -16,7 +16,7 @@ use cuda::{Stream, View};
 use drawn::Drawn;
 use reference::Expected;
 use vos::bundle::MaskDecoderShape;
-use vos::bundle::mask_decoder::WIDTH;
+use vos::bundle::mask_decoder::{CHOICES, WIDTH};
 
 const NAME: &str = "mask decoder";
 /// About how many image tokens' pixels are looked at where all would be more than [`WHOLE`].
@@ -129,6 +129,7 @@ impl Frame {
             answer: Answer {
                 low: room(4 * side * side)?,
                 iou: room(4)?,
+                ious: room(4 * CHOICES)?,
                 pointer: room(2 * WIDTH)?,
                 score: room(4)?,
             },
@@ -137,8 +138,8 @@ impl Frame {
 
     /// Poisons the answer, and enqueues it.
     fn anew(&self, decoder: &MaskDecoder, stream: &Stream) -> Result<Came> {
-        let Answer { low, iou, pointer, score } = &self.answer;
-        for view in [low, iou, pointer, score] {
+        let Answer { low, iou, ious, pointer, score } = &self.answer;
+        for view in [low, iou, ious, pointer, score] {
             view.fill(POISON, stream)?;
         }
         self.enqueue(decoder, stream)?;
@@ -155,17 +156,19 @@ impl Frame {
 struct Came {
     low: Vec<u8>,
     iou: Vec<u8>,
+    ious: Vec<u8>,
     pointer: Vec<u8>,
     score: Vec<u8>,
 }
 
 impl Came {
     fn of(answer: &Answer, stream: &Stream) -> Result<Self> {
-        let Answer { low, iou, pointer, score } = answer;
+        let Answer { low, iou, ious, pointer, score } = answer;
         let bytes = |view: &View| view.download(stream);
         Ok(Self {
             low: bytes(low)?,
             iou: bytes(iou)?,
+            ious: bytes(ious)?,
             pointer: bytes(pointer)?,
             score: bytes(score)?,
         })
@@ -173,7 +176,7 @@ impl Came {
 
     fn is(&self, other: &Self) -> bool {
         let all = |came: &Self| {
-            [&came.low, &came.iou, &came.pointer, &came.score].map(|bytes| bytes.clone())
+            [&came.low, &came.iou, &came.ious, &came.pointer, &came.score].map(Vec::clone)
         };
         all(self) == all(other)
     }
@@ -209,10 +212,12 @@ fn answer(came: &Came, expected: &Expected) -> Result<Checked> {
     let half = |at: usize| {
         halves.get(at).map_or(f64::NAN, |two| f64::from(f16::from_le_bytes(*two).to_f32()))
     };
-    let Expected { score, iou, pointer, low } = expected;
+    let Expected { score, iou, ious, pointer, low } = expected;
+    let ious: Vec<(usize, f64)> = ious.iter().copied().enumerate().collect();
     let mut found = vec![
         ("the score", near(TOKENS, &came.score, &[(0, *score)])),
         ("the IoU", near(TOKENS, &came.iou, &[(0, *iou)])),
+        ("the three IoUs", near(TOKENS, &came.ious, &ious)),
     ];
     if *score > 0.0 {
         let pointer: Vec<(usize, f64)> = pointer.iter().copied().enumerate().collect();
@@ -240,6 +245,7 @@ mod tests {
         Came {
             low: bytes_of(&low, |value| value.to_le_bytes()),
             iou: float(expected.iou),
+            ious: expected.ious.iter().flat_map(|iou| float(*iou)).collect(),
             pointer: bytes_of(&expected.pointer, |value| f16::from_f64(*value).to_le_bytes()),
             score: float(expected.score),
         }
@@ -283,6 +289,7 @@ mod tests {
             assert!(said(&|c| c.low[low + 3] ^= 0x80).starts_with("the logits: 1 element"));
             assert!(said(&|c| c.pointer[pointer + 1] ^= 0x80).starts_with("the pointer"));
             assert!(said(&|c| c.iou[2] ^= 0x40).starts_with("the IoU"));
+            assert!(said(&|c| c.ious[10] ^= 0x40).starts_with("the three IoUs"));
             assert!(said(&|c| c.score[2] ^= 0x40).starts_with("the score"));
         }
     }

@@ -7,14 +7,12 @@ use rayon::prelude::*;
 
 use super::drawn::Drawn;
 use crate::selftest::f64_reference::{dot, gelu, layer_norm};
-use vos::bundle::mask_decoder::{CROSS, HEADS, HIDDEN, LAYERS, MASKS, MIDDLE, NARROW, WIDTH};
+use vos::bundle::mask_decoder::{CHOICES, CROSS, HEADS, HIDDEN, LAYERS, MIDDLE, NARROW, WIDTH};
 
 const NORM_EPSILON: f64 = 1e-5;
 const UPSCALED_EPSILON: f64 = 1e-6;
 /// Tokens in front of those of the masks: object score and IoU.
 const BEFORE_MASKS: usize = 2;
-/// Masks that tracking chooses among: all but the first.
-const CHOICES: usize = MASKS - 1;
 
 /// Rows of numbers.
 struct Matrix {
@@ -135,6 +133,8 @@ pub struct Decoded {
 pub struct Expected {
     pub score: f64,
     pub iou: f64,
+    /// Of masks 1 to 3.
+    pub ious: [f64; CHOICES],
     pub pointer: Vec<f64>,
     /// Pixels and their logits, as if the object were there.
     pub low: Vec<(usize, f64)>,
@@ -261,12 +261,12 @@ impl Network<'_> {
             sum + row.last().copied().map_or(0.0, f64::from)
         };
         let iou = self.0.get("heads.iou");
-        let ious: Vec<f64> =
+        let raw: Vec<f64> =
             iou.chunks(WIDTH + 1).skip(1).map(|row| outer(row, &rows.iou)).collect();
         // The first of equals.
         let mut choice = 0;
         for at in 1..CHOICES {
-            if ious[at] > ious[choice] {
+            if raw[at] > raw[choice] {
                 choice = at;
             }
         }
@@ -283,12 +283,14 @@ impl Network<'_> {
         } else {
             self.0.get("heads.no_pointer").iter().map(|value| f64::from(*value)).collect()
         };
-        let raw = ious[choice];
-        let iou = if self.0.shape.probable { 1.0 / (1.0 + (-raw).exp()) } else { raw };
+        let probable = self.0.shape.probable;
+        let ious = std::array::from_fn(|at| {
+            if probable { 1.0 / (1.0 + (-raw[at]).exp()) } else { raw[at] }
+        });
         let tokens: Vec<usize> = tokens.collect();
         let upscaling = Upscaling::of(self);
         let low = tokens.par_iter().flat_map_iter(|token| upscaling.pixels(*token, image, &vector));
-        Expected { score, iou, pointer, low: low.collect() }
+        Expected { score, iou: ious[choice], ious, pointer, low: low.collect() }
     }
 }
 
