@@ -25,6 +25,9 @@ mod original;
 /// The real PyTorch runner, where PyTorch is installed.
 #[path = "compare/pytorch.rs"]
 mod pytorch;
+/// Frames on which sides selected another candidate mask.
+#[path = "compare/selection.rs"]
+mod selection;
 /// What the tests here share.
 #[path = "compare/shared.rs"]
 mod shared;

@@ -81,6 +81,24 @@ fn bundle(place: &Path, own: bool) {
     own_part::install(place, FILE, &weights(), "decoder", &more);
 }
 
+/// The selected masks of a run's first pass; the prompt graph is of an older export and does not
+/// output its own. All IoUs that it selected from are [`IOUS`].
+fn selected(run: &Path) -> Vec<Option<u8>> {
+    let sidecar = fs::read_to_string(run.join("sidecar.json")).unwrap();
+    let sidecar: serde_json::Value = serde_json::from_str(&sidecar).unwrap();
+    let times = &sidecar["passes"][0]["frame_times"];
+    let ious: Vec<Option<Vec<f32>>> =
+        serde_json::from_value(times["iou_predictions"].clone()).unwrap();
+    assert!(ious.len() > 2 && ious[0].is_none() && ious[1].is_some(), "{ious:?}");
+    for ious in ious.iter().flatten() {
+        let near = ious.iter().zip(&IOUS[1..]).all(|(found, iou)| (found - iou).abs() < 1e-5);
+        assert!(ious.len() == 3 && near, "{ious:?}");
+    }
+    let chosen: Vec<Option<u8>> = serde_json::from_value(times["chosen_mask"].clone()).unwrap();
+    assert!(chosen[0].is_none() && chosen[1..].iter().all(|mask| *mask == Some(2)), "{chosen:?}");
+    chosen
+}
+
 #[test]
 fn the_decoder_behind_the_segments_gives_the_masks_of_the_whole() {
     let Some(setting) = Setting::new(&OWN) else { return };
@@ -103,6 +121,8 @@ fn the_decoder_behind_the_segments_gives_the_masks_of_the_whole() {
         {
             assert!((expected.objectness - found.objectness).abs() < 1e-3, "{out}");
         }
+        let selected = [&setting.path("cpu"), &setting.path(out)].map(|run| selected(run));
+        assert_eq!(selected[0], selected[1], "{out}");
     }
     // An engine that answers does so for as long as it is there.
     let backend = setting.with_an_engine(&OWN, Role::TrackSeg4);

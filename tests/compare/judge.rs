@@ -318,7 +318,8 @@ fn flips_are_counted_with_their_margins() {
     assert_eq!(flips["listed"][0]["margin"].as_f64().unwrap(), margin);
     assert_eq!(flips["listed"][0]["frame"], 3);
     assert!(said.out.contains("objectness differs on 2 of 16 frames"), "{}", said.out);
-    assert_eq!(b["chosen_mask_flips"]["unknown"], "a and b did not store chosen_mask");
+    let selected = &b["chosen_mask_flips"];
+    assert_eq!((&selected["flipped"], &selected["frames"]), (&0.into(), &16.into()), "{selected}");
 }
 
 /// Sensors of a calm GPU on which another process was seen.
@@ -372,7 +373,9 @@ fn an_older_run_without_scores_still_compares() {
         assert!(
             times.remove("objectness").is_some_and(|column| column.as_array().unwrap().len() == 4)
         );
-        assert!(times.remove("predicted_iou").is_some());
+        for name in ["predicted_iou", "chosen_mask", "iou_predictions"] {
+            assert!(times.remove(name).is_some(), "{name}");
+        }
     });
     let said = run(compare(&dir.path().join("cmp"))
         .arg("--runs")
@@ -381,5 +384,8 @@ fn an_older_run_without_scores_still_compares() {
     assert_eq!(said.code, 0, "{}", said.err);
     let found = side(&read(&dir.path().join("cmp/comparison.json")), "two");
     assert_eq!(found["objectness_flips"]["unknown"], "one and two did not store objectness");
+    assert_eq!(found["chosen_mask_flips"]["unknown"], "one and two did not store chosen_mask");
+    let text = fs::read_to_string(dir.path().join("cmp/comparison.md")).unwrap();
+    assert!(!text.contains("candidate masks"), "{text}");
     assert!(said.out.contains("one_clip"), "{}", said.out);
 }

@@ -284,9 +284,12 @@ impl Network<'_> {
             self.0.get("heads.no_pointer").iter().map(|value| f64::from(*value)).collect()
         };
         let probable = self.0.shape.probable;
-        let ious = std::array::from_fn(|at| {
-            if probable { 1.0 / (1.0 + (-raw[at]).exp()) } else { raw[at] }
-        });
+        let ious =
+            std::array::from_fn(
+                |at| {
+                    if probable { 1.0 / (1.0 + (-raw[at]).exp()) } else { raw[at] }
+                },
+            );
         let tokens: Vec<usize> = tokens.collect();
         let upscaling = Upscaling::of(self);
         let low = tokens.par_iter().flat_map_iter(|token| upscaling.pixels(*token, image, &vector));

@@ -4,6 +4,7 @@
 
 use super::cells;
 use super::remarks::remarks;
+use super::selections;
 use crate::compare::iou_format;
 use crate::compare::judge::{Comparison, SideFacts, SideReport};
 
@@ -22,6 +23,11 @@ pub(super) fn render(comparison: &Comparison) -> String {
     lines.push(String::new());
     lines.extend(remarks(comparison).iter().map(|remark| format!("- {}", escape(remark))));
     lines.push(String::new());
+    let flips = selections::table(comparison);
+    if !flips.is_empty() {
+        lines.extend(flips);
+        lines.push(String::new());
+    }
     lines.push(
         "The worst frame of each side. Panels: frame, reference, side, difference (orange: \
                 only the reference, blue: only the side)."
@@ -111,7 +117,7 @@ fn pictures(comparison: &Comparison) -> Vec<String> {
 }
 
 /// Replaces characters in clip names that Markdown would read as a column or as HTML.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "&lt;").replace(['\n', '\r'], " ")
 }
 

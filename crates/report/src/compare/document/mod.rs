@@ -7,6 +7,7 @@ mod cells;
 mod csv_files;
 mod markdown;
 mod remarks;
+mod selections;
 pub mod sweep;
 
 use std::io::Write;

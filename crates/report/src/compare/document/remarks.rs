@@ -111,7 +111,7 @@ fn flips(side: &SideReport) -> Vec<String> {
             side.side, flips.flipped, flips.frames
         ))
     };
-    [line("objectness", &side.objectness_flips), line("the chosen mask", &side.chosen_mask_flips)]
+    [line("objectness", &side.objectness_flips), line("the selected mask", &side.chosen_mask_flips)]
         .into_iter()
         .flatten()
         .collect()

@@ -1,13 +1,15 @@
 /*!
 Frames with other decisions than the reference: whether the object is visible, and which of the
-decoder's masks was chosen.
+decoder's candidate masks was selected.
 
 A flip with a large margin is an error; one with a small margin is rounding. So each flip has its
-margin: the reference's distance from the other decision.
+margin: the reference's distance from the other decision. The IoU of the frame before tells whether
+the masks had already drifted apart.
 */
 
 use serde::Serialize;
 
+use super::evidence::ObjectEvidence;
 use super::side_results::SideResults;
 use crate::compare::runs::Decisions;
 use crate::compare::thresholds::LISTED_FLIPS;
@@ -43,10 +45,17 @@ pub struct Flip {
     pub reference: f64,
     /// This side's.
     pub side: f64,
-    /// The reference's distance from the other decision: the absolute logit, or the lead of its
-    /// mask's predicted IoU over the next; none if the reference did not store it.
+    /// The reference's distance from the other decision: the absolute logit, or the distance of
+    /// its two highest predicted IoUs; none if the reference did not store it.
     pub margin: Option<f64>,
+    /// IoU of the two masks on this frame; none if the masks were not compared.
+    pub iou: Option<f64>,
+    /// IoU of the two masks on the frame before; none for the prompted frame.
+    pub iou_before: Option<f64>,
 }
+
+/// The masks' agreement of each object; none if the masks were not compared.
+pub(super) type Agreement<'a> = Option<&'a [ObjectEvidence]>;
 
 /// The decisions of both sides on one frame.
 struct Pair {
@@ -58,8 +67,12 @@ struct Pair {
 }
 
 /// Compares the sign of the objectness logit of `side` with `reference`.
-pub(super) fn objectness(reference: &SideResults<'_>, side: &SideResults<'_>) -> Flips {
-    count(reference, side, "objectness", |theirs, ours, at| {
+pub(super) fn objectness(
+    reference: &SideResults<'_>,
+    side: &SideResults<'_>,
+    masks: Agreement<'_>,
+) -> Flips {
+    count(reference, side, masks, "objectness", |theirs, ours, at| {
         let (theirs, ours) = (value(&theirs.objectness, at)?, value(&ours.objectness, at)?);
         Some(Pair {
             reference: theirs,
@@ -71,9 +84,13 @@ pub(super) fn objectness(reference: &SideResults<'_>, side: &SideResults<'_>) ->
     })
 }
 
-/// Compares the chosen masks.
-pub(super) fn chosen_mask(reference: &SideResults<'_>, side: &SideResults<'_>) -> Flips {
-    count(reference, side, "chosen_mask", |theirs, ours, at| {
+/// Compares the selected masks.
+pub(super) fn chosen_mask(
+    reference: &SideResults<'_>,
+    side: &SideResults<'_>,
+    masks: Agreement<'_>,
+) -> Flips {
+    count(reference, side, masks, "chosen_mask", |theirs, ours, at| {
         let (a, b) = (value(&theirs.chosen_mask, at)?, value(&ours.chosen_mask, at)?);
         let left = theirs.iou_predictions.get(at).and_then(Option::as_deref);
         let right = ours.iou_predictions.get(at).and_then(Option::as_deref);
@@ -84,7 +101,7 @@ pub(super) fn chosen_mask(reference: &SideResults<'_>, side: &SideResults<'_>) -
             reference: a as f64,
             side: b as f64,
             flipped: a != b,
-            margin: left.and_then(|ious| lead(ious, a)),
+            margin: left.and_then(lead),
             difference,
         })
     })
@@ -94,17 +111,20 @@ fn value<T: Copy>(column: &[Option<T>], at: usize) -> Option<T> {
     column.get(at).copied().flatten()
 }
 
-/// The lead of the chosen mask's predicted IoU over the best of the others.
-fn lead(ious: &[f64], chosen: i64) -> Option<f64> {
-    let chosen = usize::try_from(chosen).ok()?;
-    let own = ious.get(chosen)?;
-    let others = ious.iter().enumerate().filter(|(at, _)| *at != chosen).map(|(_, iou)| *iou);
-    Some(own - others.reduce(f64::max)?)
+/// The distance of the two highest predicted IoUs. The highest is the selected mask's.
+fn lead(ious: &[f64]) -> Option<f64> {
+    let mut sorted = ious.to_vec();
+    sorted.sort_by(|a, b| b.total_cmp(a));
+    match sorted.as_slice() {
+        [first, second, ..] => Some(first - second),
+        _ => None,
+    }
 }
 
 fn count(
     reference: &SideResults<'_>,
     side: &SideResults<'_>,
+    masks: Agreement<'_>,
     what: &str,
     pair: impl Fn(&Decisions, &Decisions, usize) -> Option<Pair>,
 ) -> Flips {
@@ -134,6 +154,8 @@ fn count(
             found.flipped += 1;
             larger(&mut found.largest_margin, pair.margin);
             if found.listed.len() < LISTED_FLIPS {
+                let object = masks.and_then(|all| all.iter().find(|object| object.key == *key));
+                let iou = |at: usize| Some(object?.frames.get(at)?.iou);
                 found.listed.push(Flip {
                     video: key.video.clone(),
                     object: key.object.clone(),
@@ -141,6 +163,8 @@ fn count(
                     reference: pair.reference,
                     side: pair.side,
                     margin: pair.margin,
+                    iou: iou(at),
+                    iou_before: at.checked_sub(1).and_then(iou),
                 });
             }
         }
@@ -164,11 +188,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lead_is_over_the_best_of_the_others() {
-        assert!((lead(&[0.5, 0.9, 0.7], 1).unwrap() - 0.2).abs() < 1e-12);
-        assert!((lead(&[0.5, 0.9, 0.7], 0).unwrap() + 0.4).abs() < 1e-12);
-        assert_eq!(lead(&[0.5], 0), None);
-        assert_eq!(lead(&[0.5, 0.6], 7), None);
-        assert_eq!(lead(&[0.5, 0.6], -1), None);
+    fn the_lead_is_the_distance_of_the_two_highest() {
+        assert!((lead(&[0.5, 0.9, 0.7]).unwrap() - 0.2).abs() < 1e-12);
+        assert!((lead(&[0.9, 0.5, 0.75]).unwrap() - 0.15).abs() < 1e-12);
+        assert_eq!(lead(&[0.9, 0.5, 0.9]), Some(0.0));
+        assert_eq!(lead(&[0.5]), None);
+        assert_eq!(lead(&[]), None);
     }
 }

@@ -152,6 +152,8 @@ fn absent(side: &Side, outcome: Outcome, why: &str) -> SideReport {
     }
 }
 
+type CountFlips = fn(&SideResults<'_>, &SideResults<'_>, flips::Agreement<'_>) -> flips::Flips;
+
 /// A side with all inputs of its report.
 struct Judged<'a> {
     request: &'a Request<'a>,
@@ -170,6 +172,12 @@ impl Judged<'_> {
         let (side, reference) = (self.side, self.reference);
         let is_reference = side.name == reference.name;
         let mut equality = None;
+        let flips = |count: CountFlips| {
+            let masks = found.as_ref().ok().map(|(objects, _)| objects.as_slice());
+            (!is_reference).then(|| count(reference, side, masks))
+        };
+        let (objectness_flips, chosen_mask_flips) =
+            (flips(flips::objectness), flips(flips::chosen_mask));
         let (outcome, why) = match found {
             Err(why) => (Outcome::Refused, Some(why)),
             Ok((objects, mut found)) => {
@@ -206,9 +214,6 @@ impl Judged<'_> {
             let below = path.strip_prefix(self.request.out_dir).unwrap_or(path);
             below.display().to_string()
         };
-        let flips = |count: fn(&SideResults<'_>, &SideResults<'_>) -> flips::Flips| {
-            (!is_reference).then(|| count(reference, side))
-        };
         SideReport {
             side: side.name.to_owned(),
             outcome,
@@ -226,8 +231,8 @@ impl Judged<'_> {
             teacher_forced: (!is_reference)
                 .then(|| teacher::of_side(self.request, self.clips, reference, side, curves))
                 .flatten(),
-            objectness_flips: flips(flips::objectness),
-            chosen_mask_flips: flips(flips::chosen_mask),
+            objectness_flips,
+            chosen_mask_flips,
             verdict,
         }
     }

@@ -148,7 +148,7 @@ pub struct SideReport {
     pub teacher_forced: Option<TeacherForced>,
     /// Frames with another objectness than the reference.
     pub objectness_flips: Option<Flips>,
-    /// Frames with another chosen mask than the reference.
+    /// Frames on which it selected another candidate mask than the reference.
     pub chosen_mask_flips: Option<Flips>,
     /// Validity of its speed.
     pub verdict: Verdict,

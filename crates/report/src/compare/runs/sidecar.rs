@@ -52,9 +52,9 @@ pub struct PassRecord {
 pub struct Decisions {
     /// Logit of the object's visibility.
     pub objectness: Vec<Option<f64>>,
-    /// The number of the chosen mask.
+    /// The number of the selected mask.
     pub chosen_mask: Vec<Option<i64>>,
-    /// The predicted IoUs of the decoder's masks.
+    /// The predicted IoUs of the decoder's candidate masks.
     pub iou_predictions: Vec<Option<Vec<f64>>>,
 }
 
