@@ -119,6 +119,15 @@ class AgainstTheOriginal(unittest.TestCase):
                 self.assertLess(r.forced_error, 1e-3 * max(r.largest, 1.0), prompt.kind)
                 self.assertLess(r.forced_ptr, 1e-3, prompt.kind)
 
+    def test_the_ious_of_the_candidate_masks_are_the_original_ones(self):
+        prompt = next(self.prompts())
+        run = run_tensor(self.model, synthetic.images(SIDE, 8), SIDE, SIDE, prompt)
+        for padded in (False, True):
+            loop = closed_loop(self.bundles["fp32"], run.images.numpy(), prompt, SIDE, SIDE, padded=padded)
+            for frame, (_, answer) in zip(run.frames, loop, strict=True):
+                np.testing.assert_allclose(answer["ious"][0], frame.ious, atol=1e-4)
+                self.assertEqual(answer["iou"].max(), answer["ious"].max())
+
     def test_padded_and_masked_equals_dynamic(self):
         prompt = next(self.prompts())
         for r in self.reports(prompt, padded=True):
@@ -158,7 +167,7 @@ class AgainstTheOriginal(unittest.TestCase):
         try:
             for graph in graphs.graphs_of(self.model, SIDE):
                 if graph.role == "track":
-                    low, _, ptr, score = graph.module(*graph.example({"B": 1, "F": 2, "N": 2}))
+                    low, _, ptr, score, _ = graph.module(*graph.example({"B": 1, "F": 2, "N": 2}))
         finally:
             with torch.no_grad():
                 head.bias.copy_(kept)

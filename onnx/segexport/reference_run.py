@@ -27,6 +27,7 @@ class FrameResult:
     """Per-frame outputs of the predictor for one object (float32 numpy)."""
 
     low: np.ndarray  # [1,1,4g,4g]
+    ious: list  # predicted by the decoder for the masks that it selects from
     iou: float
     ptr: np.ndarray  # [1,C]
     score: float
@@ -94,7 +95,7 @@ def _run(model, folder, prompt):
         points = np.array(prompt.points, np.float32)
         labels = np.ones(len(points), np.int32)
         model.add_new_points_or_box(state, 0, 1, points=points, labels=labels)
-    prompted_iou = 1.0 if prompt.kind == "mask" else ious[-1]
+    prompted = [1.0] if prompt.kind == "mask" else ious[-1]
 
     frames = []
     for frame, _, video_logits in model.propagate_in_video(state):
@@ -106,7 +107,8 @@ def _run(model, folder, prompt):
         frames.append(
             FrameResult(
                 low=out["pred_masks"].float().numpy().copy(),
-                iou=prompted_iou if frame == 0 else ious[-1],
+                ious=prompted if frame == 0 else ious[-1],
+                iou=max(prompted if frame == 0 else ious[-1]),
                 ptr=out["obj_ptr"].float().numpy().copy(),
                 score=_score(out),
                 mem=mem.numpy().copy(),
@@ -119,13 +121,13 @@ def _run(model, folder, prompt):
 
 
 def _record_ious(model):
-    """Notes the predicted IoU of the chosen mask at every call of the segmentation head."""
+    """Notes the predicted IoUs of the masks to select from at every call of the segmentation head."""
     seen = []
     plain = type(model)._forward_sam_heads
 
     def recording(*args, **kwargs):
         outputs = plain(model, *args, **kwargs)
-        seen.append(float(outputs[2].max()))
+        seen.append(outputs[2].flatten().tolist())
         return outputs
 
     model._forward_sam_heads = recording
