@@ -14,8 +14,8 @@ use crate::support::{bench, copy, small_bundle};
 
 /// The last bias of the predicted IoUs, one number a mask token.
 const BIAS: &str = "sam_mask_decoder.iou_prediction_head.layers.2.bias";
-/// The shift of one mask's bias, in logits. The small network's margins are mostly below it.
-const SHIFT: f32 = 0.02;
+/// The shift of one mask's bias, in logits: more than some of the small network's margins.
+const SHIFT: f32 = 0.006;
 
 #[test]
 fn flips_have_the_margin_of_the_reference_and_the_ious_around_them() {
@@ -95,7 +95,7 @@ fn a_decoder_with_another_bias_selects_other_masks() {
     }
 }
 
-/// Raises or lowers the predicted IoU of mask token `token` in both graphs that select a mask.
+/// Lowers the predicted IoU of mask token `token` in both graphs that select a mask.
 fn shift_bias(bundle: &Path, token: usize) {
     let checkpoint = fs::read(bundle.join("edgetam_mini.safetensors")).unwrap();
     let halves =

@@ -101,18 +101,18 @@ fn teacher_forced(side: &SideReport) -> Option<String> {
 }
 
 fn flips(side: &SideReport) -> Vec<String> {
-    let line = |what: &str, flips: &Option<Flips>| {
+    let line = |what: &str, digits: usize, flips: &Option<Flips>| {
         let flips = flips.as_ref().filter(|flips| flips.flipped > 0)?;
         let margin = flips.largest_margin.map_or_else(String::new, |margin| {
-            format!(", the reference's margin at most {margin:.3}")
+            format!(", the reference's margin at most {margin:.digits$}")
         });
         Some(format!(
             "{}: {what} differs on {} of {} frames{margin}",
             side.side, flips.flipped, flips.frames
         ))
     };
-    [line("objectness", &side.objectness_flips), line("the selected mask", &side.chosen_mask_flips)]
-        .into_iter()
-        .flatten()
-        .collect()
+    let objectness = line("objectness", 3, &side.objectness_flips);
+    // A difference of IoUs, where the other is a logit.
+    let selected = line("the selected mask", 4, &side.chosen_mask_flips);
+    objectness.into_iter().chain(selected).collect()
 }
