@@ -91,8 +91,9 @@ impl Display {
         let what = format!("{} {} {}", key.tag, key.video, key.object);
         let outcome = match (record.status, record.numbers()) {
             (Status::Ok, Some(numbers)) => {
-                let quality =
-                    numbers.quality.map_or(String::new(), |q| format!(", J&F {:.4}", q.jf));
+                let quality = numbers
+                    .quality
+                    .map_or(String::new(), |q| format!(", J&F {:.2} %", 100.0 * q.jf));
                 format!("{:.2} fps{quality}", numbers.speed.fps)
             }
             (status, _) => {

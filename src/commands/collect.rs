@@ -93,7 +93,8 @@ fn remotes(sources: &[String]) -> Result<Vec<Remote>> {
 
 fn table(collected: &[Collected]) -> String {
     let mut table =
-        screen_table::table(["from", "to", "files", "fetched", "here before", "MB", "state"], 2..6);
+        screen_table::table(["from", "to", "files", "fetched", "here before", "MB", "state"], 2..6)
+            .optional([4]);
     for one in collected {
         let state = match one.state {
             State::Complete => "complete",

@@ -14,6 +14,7 @@ use super::Outcome;
 use super::shared::ShuffleArgs;
 use crate::commands::headings::{DATA, MEASURING, MODEL, OUTPUT};
 use host::UsageError;
+use host::colour;
 use host::printable::printable;
 use host::processor;
 use host::screen_table;
@@ -125,7 +126,7 @@ pub fn run(args: PredecodeArgs) -> Result<Outcome> {
         serde_json::to_writer_pretty(&mut out, &rows)?;
         writeln!(out)?;
     } else {
-        writeln!(out, "{}", printable(&table(&rows)))?;
+        writeln!(out, "{}", colour::shown(&table(&rows), &std::io::stdout()))?;
         writeln!(out, "{}", printable(&dir.display().to_string()))?;
     }
     let failed = rows.iter().filter(|row| row.result == "failed").count();

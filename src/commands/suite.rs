@@ -10,11 +10,12 @@ use clap::Args;
 use serde::Serialize;
 
 use super::Outcome;
-use super::bench::table::Line;
+use super::bench::table::{Line, percent, quality_heading};
 use super::bench::{self, BenchArgs, Report};
 use crate::commands::headings::OUTPUT;
 use crate::suite::{Experiment, Part, Suite, combine};
 use host::UsageError;
+use host::colour;
 use host::printable::printable;
 use host::screen_table::{self, number};
 use vos::files::{ColumnSet, summary_csv};
@@ -100,7 +101,7 @@ pub fn run(args: SuiteArgs) -> Result<Outcome> {
         serde_json::to_writer_pretty(&mut out, &document)?;
         writeln!(out)?;
     } else {
-        writeln!(out, "{}", printable(&table(&done)))?;
+        writeln!(out, "{}", colour::shown(&table(&done), &std::io::stdout()))?;
         for one in &done {
             if let Some(error) = &one.error {
                 writeln!(out, "{}: {}", one.experiment, printable(&error.to_string()))?;
@@ -203,11 +204,12 @@ fn table(done: &[Done<'_>]) -> String {
             "objects",
             "fps",
             "p50 ms",
-            "J&F",
+            &quality_heading(done.iter().flat_map(|one| &one.models)),
             "status",
         ],
         2..9,
-    );
+    )
+    .optional([4, 7, 2]);
     for one in done {
         let rate = format!("{:.1}", one.strides.input_fps());
         let scored = match one.strides.annotation {
@@ -236,7 +238,7 @@ fn table(done: &[Done<'_>]) -> String {
                 format!("{}/{}", line.measured, line.objects),
                 number(line.fps, 2),
                 number(line.p50_ms, 1),
-                number(line.jf, 4),
+                percent(line.jf),
                 status.to_owned(),
             ]);
         }

@@ -30,9 +30,40 @@ impl State {
     }
 }
 
+/// What a check is about, in the order of the screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Group {
+    /// The machine itself.
+    Machine,
+    /// What every bench needs.
+    Needed,
+    /// What only a bench on a GPU needs.
+    Gpu,
+    /// What single commands can use.
+    Optional,
+}
+
+impl Group {
+    /// All groups in the order of the screen.
+    pub const ALL: [Self; 4] = [Self::Machine, Self::Needed, Self::Gpu, Self::Optional];
+
+    /// The heading of its checks.
+    pub fn heading(self) -> &'static str {
+        match self {
+            Self::Machine => "Machine",
+            Self::Needed => "Needed (ONNX Runtime: for the CPU)",
+            Self::Gpu => "For a GPU",
+            Self::Optional => "Optional",
+        }
+    }
+}
+
 /// A line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
+    /// What it is about.
+    pub group: Group,
     /// What was looked at.
     pub name: String,
     /// How it is.
@@ -46,7 +77,27 @@ pub struct Check {
 impl Check {
     /// All is well.
     pub fn ok(name: impl Into<String>, found: impl Into<String>) -> Self {
-        Self { name: name.into(), state: State::Ok, found: found.into(), advice: None }
+        Self {
+            group: Group::Machine,
+            name: name.into(),
+            state: State::Ok,
+            found: found.into(),
+            advice: None,
+        }
+    }
+
+    /// The check in another group than the machine's.
+    #[must_use]
+    pub fn of(self, group: Group) -> Self {
+        Self { group, ..self }
+    }
+
+    /// The word for its state. An optional tool that is missing is no fault.
+    pub fn word(&self) -> &'static str {
+        match (self.state, self.group) {
+            (State::Missing, Group::Optional) => "absent",
+            (state, _) => state.word(),
+        }
     }
 
     /// Something to know or to change.

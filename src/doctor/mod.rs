@@ -23,7 +23,7 @@ pub mod worker;
 
 use std::path::PathBuf;
 
-pub use check::{Check, State};
+pub use check::{Check, Group, State};
 pub use probe::{Gpus, gpus, has_tensorrt};
 pub use render::{json, text};
 pub use verdict::{Ability, Verdict};
@@ -68,18 +68,19 @@ pub fn examine(options: &Options) -> (Vec<Check>, Verdict) {
     checks.extend(machine::disk(&options.out_dir));
     checks.push(machine::governor(&options.root));
     checks.extend(board::jetson(&options.root));
-    checks.extend(probe::gpu_checks(&gpus));
-    checks.push(probe::onnxruntime_check(&onnxruntime));
-    checks.extend(probe::tensorrt_checks(&tensorrts, &searched, &gpus));
-    checks.push(probe::nvjpeg_check(&gpus));
+    let mut needed = vec![probe::onnxruntime_check(&onnxruntime)];
+    needed.extend(bundles.checks.clone());
+    needed.push(data.clone());
+    checks.extend(needed.into_iter().map(|check| check.of(Group::Needed)));
+    let mut gpu = probe::gpu_checks(&gpus);
+    gpu.extend(probe::tensorrt_checks(&tensorrts, &searched, &gpus));
+    gpu.push(probe::nvjpeg_check(&gpus));
     // Where there is no GPU nothing can need it.
     let trunk = gpus.is_ok() && (bundles.trunk || engines.trunk);
-    checks.push(probe::cublaslt_check(&gpus, trunk));
-    checks.extend(bundles.checks.clone());
-    checks.extend(engines.checks.clone());
-    checks.push(data.clone());
-    checks.push(tools::nsys(&gpus));
-    checks.push(tools::ffmpeg());
+    gpu.push(probe::cublaslt_check(&gpus, trunk));
+    gpu.extend(engines.checks.clone());
+    checks.extend(gpu.into_iter().map(|check| check.of(Group::Gpu)));
+    checks.extend([tools::nsys(&gpus), tools::ffmpeg()].map(|check| check.of(Group::Optional)));
     let verdict = verdict::judge(&verdict::Evidence {
         onnxruntime: onnxruntime.is_ok(),
         bundles: bundles.usable,

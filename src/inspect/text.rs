@@ -132,7 +132,8 @@ fn engines(report: &EngineFolderReport) -> String {
             "attention",
         ],
         [1, 4, 5, 6, 7],
-    );
+    )
+    .optional([5, 7]);
     for plan in &report.plans {
         let assessment = &plan.assessment;
         let unknown = || "-".to_owned();

@@ -38,7 +38,11 @@ pub fn measured(out_dir: &Path, objects: usize) -> Result<String> {
     ensure!(speeds.len() == objects, "{} rows found, {objects} expected", speeds.len());
     ensure!(speeds.iter().all(|fps| *fps > 0.0), "a row has 0 fps");
     let mean = |values: &[f64]| stats::mean(values).unwrap_or_default();
-    Ok(format!("{objects} objects, {:.1} fps, J&F {:.3}", mean(&speeds), mean(&qualities)))
+    Ok(format!(
+        "{objects} objects, {:.1} fps, J&F {:.1} %",
+        mean(&speeds),
+        100.0 * mean(&qualities)
+    ))
 }
 
 #[cfg(test)]
@@ -55,7 +59,7 @@ mod tests {
         };
         assert!(measured(dir.path(), 2).unwrap_err().to_string().contains("left no"));
         let good = write("a,10.0,0.5,ok,\r\nb,30.0,0.7,ok,\r\n");
-        assert_eq!(good.unwrap(), "2 objects, 20.0 fps, J&F 0.600");
+        assert_eq!(good.unwrap(), "2 objects, 20.0 fps, J&F 60.0 %");
         assert_eq!(write("a,10.0,0.5,ok,\r\n").unwrap_err(), "1 rows found, 2 expected");
         let failed = write("a,10.0,0.5,ok,\r\nb,,,failed,inference: no\r\n");
         assert_eq!(failed.unwrap_err(), "a row is failed: inference: no");

@@ -11,6 +11,7 @@ pub mod message;
 
 pub mod board;
 pub mod child;
+pub mod colour;
 pub mod ctrl_c;
 pub mod meminfo;
 pub mod on_path;

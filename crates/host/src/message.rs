@@ -7,17 +7,17 @@ written to standard error is lost, and nothing else: the standard library's woul
 use std::fmt::Arguments;
 use std::io::{ErrorKind, Write};
 
-use crate::printable::printable;
+use crate::colour;
 
 /// Exit code of a program whose reader went away, as a shell reports SIGPIPE.
 pub const NOBODY_READS: i32 = 141;
 
-/// The standard library's macro, through [`printable`].
+/// The standard library's macro, through [`colour::shown`].
 #[macro_export]
 macro_rules! println {
     () => { std::println!() };
     ($($argument:tt)*) => {
-        std::println!("{}", $crate::printable::printable(&format!($($argument)*)))
+        std::println!("{}", $crate::colour::shown(&format!($($argument)*), &std::io::stdout()))
     };
 }
 
@@ -33,7 +33,8 @@ macro_rules! eprintln {
 pub fn line(words: Arguments<'_>) {
     // In one piece: lines of several processes come to one terminal.
     let line = format!("{words}\n");
-    let written = std::io::stderr().lock().write_all(printable(&line).as_bytes());
+    let stream = std::io::stderr();
+    let written = stream.lock().write_all(colour::shown(&line, &stream).as_bytes());
     if written.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) {
         std::process::exit(NOBODY_READS);
     }

@@ -49,9 +49,20 @@ pub fn too_short(metrics: &[Metric]) -> String {
 /// The numbers of a run.
 pub fn show(run: &RunSummary) -> String {
     let mut table = screen_table::table(
-        ["model", "precision", "objects", "passes", "fps", "p50 ms", "p95 ms", "J&F", "weights"],
+        [
+            "model",
+            "precision",
+            "objects",
+            "passes",
+            "fps",
+            "p50 ms",
+            "p95 ms",
+            Metric::JandF.name(),
+            "weights",
+        ],
         2..8,
-    );
+    )
+    .optional([8, 1, 3]);
     for model in &run.models {
         let objects: Vec<_> =
             model.objects.iter().filter(|object| !object.passes.is_empty()).collect();
@@ -96,12 +107,18 @@ pub fn list(baselines: &[Baseline]) -> String {
 
 /// The median, and the spread of several passes.
 fn range(metric: Metric, range: &Range) -> String {
-    let digits = metric.digits();
-    let middle = format!("{:.digits$}", range.middle);
+    let scale = if metric.is_in_points() { 100.0 } else { 1.0 };
+    let [middle, low, high] = [range.middle, range.low, range.high].map(|value| scale * value);
+    let digits = digits(metric.digits(), high - low);
     match range.passes {
-        0 | 1 => middle,
-        _ => format!("{middle} ({:.digits$} to {:.digits$})", range.low, range.high),
+        0 | 1 => format!("{middle:.digits$}"),
+        _ => format!("{middle:.digits$} ({low:.digits$} to {high:.digits$})"),
     }
+}
+
+/// Decimals that show two digits of a spread, and no more: those after them are noise.
+fn digits(most: usize, spread: f64) -> usize {
+    (0..most).find(|digits| spread * 10_f64.powi(*digits as i32) >= 10.0).unwrap_or(most)
 }
 
 /// A change or a limit in its unit.

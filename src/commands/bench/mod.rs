@@ -31,6 +31,7 @@ use crate::shard::Shard;
 pub use args::{BackendChoice, BenchArgs, GpuArgs, Toggle, parse_precision};
 use host::UsageError;
 use host::child;
+use host::colour;
 use host::printable::printable;
 use plan::{Resolved, resolve};
 use remarks::remarks as bench_remarks;
@@ -134,9 +135,9 @@ pub fn run(args: BenchArgs) -> Result<Outcome> {
     }
     let outcome = report.outcome();
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{}", printable(&table::render(&report.models)))?;
+    writeln!(out, "{}", colour::shown(&table::render(&report.models), &std::io::stdout()))?;
     for remark in report.remarks {
-        writeln!(out, "{}", printable(&remark))?;
+        writeln!(out, "{}", colour::shown(&remark, &std::io::stdout()))?;
     }
     for path in report.ended? {
         writeln!(out, "{}", printable(&path.display().to_string()))?;

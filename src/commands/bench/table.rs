@@ -5,6 +5,7 @@ The table at the end of a bench: one line a model, means over its objects.
 use serde::Serialize;
 
 use host::screen_table::{self, number};
+use vos::metrics::MetricsKind;
 use vos::record::{Judgement, Measured, SummaryRecord};
 use vos::stats;
 
@@ -31,6 +32,9 @@ pub struct Line {
     pub p95_ms: Option<f64>,
     /// Latency of the prompted frame, ms.
     pub first_frame_ms: Option<f64>,
+    /// Rules of J and F.
+    #[serde(skip)]
+    pub metrics: MetricsKind,
     /// Region similarity, 0..1.
     pub j: Option<f64>,
     /// Boundary accuracy, 0..1.
@@ -72,11 +76,25 @@ fn line(model: &str, rows: &[&SummaryRecord]) -> Line {
         p50_ms: mean(&|m| m.speed.later_frames.map(|p| p.p50_ms)),
         p95_ms: mean(&|m| m.speed.later_frames.map(|p| p.p95_ms)),
         first_frame_ms: mean(&|m| Some(m.speed.first_frame_ms)),
+        metrics: conditions.metrics,
         j: mean(&|m| m.quality.map(|q| q.j)),
         f: mean(&|m| m.quality.map(|q| q.f)),
         jf: mean(&|m| m.quality.map(|q| q.jf)),
         cpu_peak_rss_mib: mean(&|m| m.memory.cpu_peak_rss_mib),
     }
+}
+
+/// "J&F, %" with the rules of these lines.
+pub fn quality_heading<'a>(lines: impl IntoIterator<Item = &'a Line>) -> String {
+    match lines.into_iter().next() {
+        Some(line) => format!("J&F, % ({} rules)", line.metrics.as_str()),
+        None => "J&F, %".to_owned(),
+    }
+}
+
+/// A share as percent with two decimals; a dash for none.
+pub fn percent(share: Option<f64>) -> String {
+    number(share.map(|share| 100.0 * share), 2)
 }
 
 /// The lines for a terminal.
@@ -91,14 +109,15 @@ pub fn render(lines: &[Line]) -> String {
             "p50 ms",
             "p95 ms",
             "first ms",
-            "J",
-            "F",
-            "J&F",
+            "J, %",
+            "F, %",
+            &quality_heading(lines),
             "peak RSS MiB",
             "valid",
         ],
         1..13,
-    );
+    )
+    .optional([9, 8, 11, 7, 6, 2, 1]);
     for line in lines {
         table.add_row([
             line.model.clone(),
@@ -109,9 +128,9 @@ pub fn render(lines: &[Line]) -> String {
             number(line.p50_ms, 1),
             number(line.p95_ms, 1),
             number(line.first_frame_ms, 1),
-            number(line.j, 4),
-            number(line.f, 4),
-            number(line.jf, 4),
+            percent(line.j),
+            percent(line.f),
+            percent(line.jf),
             number(line.cpu_peak_rss_mib, 0),
             format!("{}/{}", line.valid, line.measured),
         ]);

@@ -155,7 +155,8 @@ fn table(swept: &[Swept]) -> String {
             "latency ms (p50)",
         ],
         4..10,
-    );
+    )
+    .optional([6, 7, 5]);
     let mut rows: Vec<&Swept> = swept.iter().collect();
     // Caps of one graph side by side; the order of building is kept otherwise.
     rows.sort_by_key(|row| {

@@ -30,7 +30,8 @@ pub fn table(rows: &[Row]) -> String {
             "attention",
         ],
         3..14,
-    );
+    )
+    .optional([9, 13, 12, 11, 10, 7, 6, 8, 4]);
     for row in rows {
         let cost = row.cost.clone().unwrap_or_default();
         let seconds = row.cost.as_ref().map_or_else(dash, |cost| format!("{:.1}", cost.seconds));
@@ -67,7 +68,8 @@ pub fn dry_run_table(resolved: &Resolved) -> String {
     let mut table = screen_table::table(
         ["engine", "graph", "profiles", "workspace MiB", "what", "from", "to"],
         0..0,
-    );
+    )
+    .optional([3, 2]);
     for model in &resolved.models {
         for weights in &model.weights {
             table.add_row([

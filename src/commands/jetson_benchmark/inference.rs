@@ -19,7 +19,7 @@ use crate::two_phase::{
     MemoryWatch, Metadata, ModelRows, SUMMARY_FILE, Summary, SystemMemory, Watched,
 };
 use host::UsageError;
-use host::printable::printable;
+use host::colour;
 use host::screen_table::{self, number};
 use vos::dataset::Dataset;
 use vos::files::{self, atomic, summary_csv};
@@ -183,20 +183,21 @@ fn show(summary: &Summary, done: &[(String, ModelRows)], json: bool) -> Result<(
         return Ok(writeln!(out)?);
     }
     let mut table = screen_table::table(
-        ["model", "rows ok", "fps", "J", "GPU MiB", "process MiB", "system MiB"],
+        ["model", "rows ok", "fps", "J, %", "GPU MiB", "process MiB", "system MiB"],
         1..7,
-    );
+    )
+    .optional([6]);
     for (tag, rows) in done {
         let status = rows.column("status");
         table.add_row([
             tag.clone(),
             format!("{}/{}", status.iter().filter(|status| **status == "ok").count(), status.len()),
             number(rows.mean("fps"), 2),
-            number(rows.mean("J"), 4),
+            number(rows.mean("J").map(|j| 100.0 * j), 2),
             number(rows.largest("gpu_peak_alloc_MiB"), 1),
             number(rows.largest("cpu_peak_rss_MiB"), 1),
             number(rows.system_peak_used_mib, 0),
         ]);
     }
-    Ok(writeln!(out, "{}", printable(&table.to_string()))?)
+    Ok(writeln!(out, "{}", colour::shown(&table.to_string(), &std::io::stdout()))?)
 }

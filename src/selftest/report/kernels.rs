@@ -25,7 +25,8 @@ pub fn render(report: &KernelReport) -> String {
             "verdict",
         ],
         2..8,
-    );
+    )
+    .optional([2, 6, 3]);
     for row in &report.rows {
         let us = |get: fn(&Timing) -> f64| micros(row, get).unwrap_or_else(|| "-".to_owned());
         table.add_row([

@@ -29,7 +29,7 @@ const NUMBERS: Range<usize> = 4..11;
 /// Renders the rows in their order, then the reasons of failures and of missing graphs, each once.
 pub fn render(rows: &[Row]) -> String {
     // Four rows a case, up to sixteen cases a plan.
-    let mut table = screen_table::dense(HEADER, NUMBERS);
+    let mut table = screen_table::dense(HEADER, NUMBERS).optional([7, 10, 5, 8]);
     for row in rows {
         table.add_row(cells(row));
     }

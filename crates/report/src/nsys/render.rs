@@ -5,12 +5,12 @@ Tables on the screen, and as CSV and JSON files.
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use comfy_table::{CellAlignment, LineStyle, presets};
 use serde_json::{Value, json};
 
 use super::analysis::Analysis;
 use super::findings::{Findings, Ranking, StageFindings};
 use super::table::{Cell, Table, Unit};
+use host::screen_table;
 use vos::files::atomic;
 
 /// Longest kernel name on the screen.
@@ -18,17 +18,12 @@ const LONGEST: usize = 64;
 
 /// A table for the screen: its first `top` rows, and the number of further ones.
 pub fn text(table: &Table, top: usize) -> String {
-    let mut screen = comfy_table::Table::new();
-    screen.load_style(presets::UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none()));
-    screen.set_header(table.columns.iter().map(|column| match column.unit {
+    let header = table.columns.iter().map(|column| match column.unit {
         Unit::Percent => format!("{} %", column.title),
         _ => shortened(&column.title),
-    }));
-    for (at, column) in table.columns.iter().enumerate() {
-        if let Some(own) = screen.column_mut(at).filter(|_| column.unit != Unit::Text) {
-            own.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    });
+    let numbers = table.columns.iter().enumerate().filter(|(_, column)| column.unit != Unit::Text);
+    let mut screen = screen_table::dense(header, numbers.map(|(at, _)| at));
     for row in table.rows.iter().take(top) {
         let cells = table.columns.iter().zip(row);
         screen.add_row(cells.map(|(column, cell)| for_people(cell, column.unit)));

@@ -66,19 +66,19 @@ impl Metric {
             Self::GpuPeakAllocMib => "GPU alloc MiB",
             Self::GpuPeakReservedMib => "GPU reserved MiB",
             Self::CpuPeakRssMib => "peak RSS MiB",
-            Self::JandF => "J&F",
-            Self::J => "J",
-            Self::F => "F",
+            Self::JandF => "J&F, %",
+            Self::J => "J, %",
+            Self::F => "F, %",
         }
     }
 
-    /// Number of printed decimals.
+    /// Number of printed decimals, of percent for J&F, J and F.
     pub fn digits(self) -> usize {
         match self.kind() {
             LimitKind::Speed if self == Self::Fps => 2,
             LimitKind::Speed => 3,
             LimitKind::Memory => 1,
-            LimitKind::Quality => 4,
+            LimitKind::Quality => 2,
         }
     }
 

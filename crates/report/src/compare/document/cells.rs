@@ -8,22 +8,32 @@ use crate::compare::judge::{Comparison, ModelComparison, Ratio, SideReport};
 /// A cell without a value.
 pub(super) const NONE: &str = "-";
 
+// Titles of columns that a narrow screen may leave out.
+pub(super) const PRECISION: &str = "precision";
+pub(super) const LATENCIES: &str = "p50 / p95 / p99 ms";
+pub(super) const FIRST_FRAME: &str = "first frame ms";
+pub(super) const SETUP: &str = "setup s";
+pub(super) const COMPILE: &str = "compile s";
+pub(super) const GPU_MEMORY: &str = "GPU MiB allocated / process";
+pub(super) const ENERGY: &str = "J / frame";
+pub(super) const TEACHER_FORCED: &str = "IoU teacher-forced";
+
 /// Header and rows. Columns without a value in any row are omitted.
 pub(super) fn cells(comparison: &Comparison) -> (Vec<String>, Vec<Vec<String>>) {
     let header = [
         "model".to_owned(),
         "side".to_owned(),
-        "precision".to_owned(),
+        PRECISION.to_owned(),
         "FPS".to_owned(),
-        "p50 / p95 / p99 ms".to_owned(),
-        "first frame ms".to_owned(),
-        "setup s".to_owned(),
-        "compile s".to_owned(),
-        "GPU MiB allocated / process".to_owned(),
-        "J / frame".to_owned(),
+        LATENCIES.to_owned(),
+        FIRST_FRAME.to_owned(),
+        SETUP.to_owned(),
+        COMPILE.to_owned(),
+        GPU_MEMORY.to_owned(),
+        ENERGY.to_owned(),
         "IoU mean / lowest".to_owned(),
-        "IoU teacher-forced".to_owned(),
-        "J&F (difference)".to_owned(),
+        TEACHER_FORCED.to_owned(),
+        "J&F, % (difference)".to_owned(),
         "masks".to_owned(),
         format!("{} is … times as fast", comparison.subject),
         "verdict".to_owned(),

@@ -14,22 +14,33 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use comfy_table::{CellAlignment, Table, presets};
 
 use super::judge::Comparison;
+use host::screen_table;
 use vos::files::atomic;
 
 pub use remarks::remarks;
 
+/// The columns that a narrow terminal leaves out, the least important first.
+const OPTIONAL: [&str; 8] = [
+    cells::SETUP,
+    cells::COMPILE,
+    cells::FIRST_FRAME,
+    cells::GPU_MEMORY,
+    cells::ENERGY,
+    cells::PRECISION,
+    cells::TEACHER_FORCED,
+    cells::LATENCIES,
+];
+
 /// The comparison's table on the screen.
+///
+/// J and F are by the official rules.
 pub fn render(comparison: &Comparison) -> String {
     let (header, rows) = cells::cells(comparison);
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header(header);
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    let at = |name: &&str| header.iter().position(|title| title == name);
+    let optional: Vec<usize> = OPTIONAL.iter().filter_map(at).collect();
+    let mut table = screen_table::table(header.clone(), 2..header.len()).optional(optional);
     for row in rows {
         table.add_row(row);
     }

@@ -6,12 +6,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use comfy_table::{CellAlignment, Table, presets};
 use serde_json::json;
 
 use crate::compare::iou_format;
 use crate::compare::judge::{Fastest, SweepRow, fastest};
 use crate::compare::sweep::Combination;
+use host::screen_table;
 use vos::files::atomic;
 
 const HEADER: [&str; 15] = [
@@ -27,7 +27,7 @@ const HEADER: [&str; 15] = [
     "GPU MiB allocated",
     "slowest stage",
     "IoU mean / lowest",
-    "J&F",
+    "J&F, %",
     "masks",
     "verdict",
 ];
@@ -63,12 +63,8 @@ fn cells(row: &SweepRow) -> [String; 15] {
 
 /// The table on the screen.
 pub fn render(rows: &[SweepRow]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header(HEADER);
-    for column in table.column_iter_mut().skip(4) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+    let mut table =
+        screen_table::table(HEADER, 4..HEADER.len()).optional([3, 9, 10, 8, 6, 2, 4, 7]);
     for row in rows {
         table.add_row(cells(row));
     }
@@ -156,7 +152,8 @@ pub fn write(
     atomic::write(text, |out| Ok(out.write_all(lines.join("\n").as_bytes())?))?;
     atomic::write(table, |out| {
         let mut csv = csv::Writer::from_writer(out);
-        csv.write_record(HEADER)?;
+        // Names for programs: the unit, which docs/comparing.md has, would put a comma into one.
+        csv.write_record(HEADER.map(|title| title.trim_end_matches(", %")))?;
         for row in rows {
             csv.write_record(cells(row))?;
         }
