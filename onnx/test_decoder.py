@@ -62,7 +62,7 @@ def of_file(track):
     """The file's tensors and the manifest's table, as whoever reads them has them."""
     with tempfile.TemporaryDirectory() as folder:
         table = decoder_weights.write(track, Path(folder))
-        table = tomllib.loads(_table_entry("decoder", table))["decoder"]
+        table = tomllib.loads(_table_entry("mask_decoder", table))["mask_decoder"]
         data = (Path(folder) / table["file"]).read_bytes()
         assert (hashlib.sha256(data).hexdigest(), len(data)) == (table["sha256"], table["bytes"])
         return load_file(Path(folder) / table["file"]), table

@@ -239,8 +239,7 @@ struct Operands {
     workspace: View,
 }
 
-const SMALL: MatmulShape =
-    MatmulShape { rows: 2, columns: 16, depth: 8, output: Element::F32, residual: true };
+const SMALL: MatmulShape = MatmulShape { m: 2, n: 16, k: 8, output: Element::F32, residual: true };
 
 fn floats(values: impl Iterator<Item = f32>) -> Vec<u8> {
     values.flat_map(f32::to_le_bytes).collect()
@@ -341,9 +340,9 @@ fn refusals() {
     let (lt, stream) = (CublasLt::open(&gpu).unwrap(), gpu.stream().unwrap());
     let said = |result: Result<(), CublasLtError>| result.unwrap_err().to_string();
     for shape in [
-        MatmulShape { rows: 0, ..SMALL },
-        MatmulShape { columns: 0, ..SMALL },
-        MatmulShape { depth: 1 << 31, ..SMALL },
+        MatmulShape { m: 0, ..SMALL },
+        MatmulShape { n: 0, ..SMALL },
+        MatmulShape { k: 1 << 31, ..SMALL },
     ] {
         let told = said(Matmul::new(&lt, shape).map(|_| ()));
         assert!(told.contains(&shape.to_string()) && told.contains("from 1 to"), "{told}");

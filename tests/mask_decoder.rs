@@ -24,7 +24,7 @@ const BUILT: [Role; 9] = [
     Role::Memory,
 ];
 const FILE: &str = MaskDecoderPart::FILE;
-const OWN: Own = Own { bundle, built: &BUILT, file: FILE, graph: "track_decoder" };
+const OWN: Own = Own { bundle, built: &BUILT, file: FILE, graph: "mask_decoder" };
 const SHAPE: MaskDecoderShape = MaskDecoderShape { grid: 4, probable: false };
 /// As in `tests/data/decoded/make_bundle.py`, the mask behind the third of them wins.
 const IOUS: [f32; 4] = [0.95, 0.3, 0.9, 0.5];
@@ -78,7 +78,7 @@ fn bundle(place: &Path, own: bool) {
         return;
     }
     let more = format!("grid = {}\nprobable = {}\n", SHAPE.grid, SHAPE.probable);
-    own_part::install(place, FILE, &weights(), "decoder", &more);
+    own_part::install(place, FILE, &weights(), "mask_decoder", &more);
 }
 
 /// The selected masks of a run's first pass; the prompt graph is of an older export and does not

@@ -95,13 +95,13 @@ fn table(modules: &[Module], out: &Path) -> Result<String, Box<dyn Error>> {
     }
     let count = modules.len();
     Ok(format!(
-        "impl Topic {{\n    const ALL: [Self; {count}] = [\n{all}    ];\n\n    const fn compiled(self) -> &'static Compiled {{\n        \
+        "impl Topic {{\n    pub(super) const ALL: [Self; {count}] = [\n{all}    ];\n\n    const fn compiled(self) -> &'static Compiled {{\n        \
          match self {{\n{arms}        }}\n    }}\n}}\n"
     ))
 }
 
-/// The kernels of a module: name, kinds of the parameters (p: pointer, i: 32 bits, f: float, m:
-/// tensor map), and threads of a block, where the source fixes them.
+/// The kernels of a module: name, kinds of the parameters (p: pointer, i: 32-bit integer, f: float,
+/// m: tensor map), and threads of a block, where the source fixes them.
 fn entries(ptx: &str) -> Result<String, String> {
     let mut all = String::new();
     for entry in ptx.split(".visible .entry ").skip(1) {
@@ -113,7 +113,7 @@ fn entries(ptx: &str) -> Result<String, String> {
                 line if line.contains(".u64") => 'p',
                 line if line.contains(".u32") => 'i',
                 line if line.contains(".f32") => 'f',
-                line if line.contains(".b8") => 'm',
+                line if line.contains(".b8") && line.contains("[128]") => 'm',
                 line => return Err(format!("{name} has a parameter of another kind: {line}")),
             });
         }

@@ -19,7 +19,7 @@ from pathlib import Path
 
 MERGE = Path(__file__).resolve()
 MANIFEST = "engine.json"
-WEIGHTS = ("trunk", "decoder", "memory_encoder")  # tables of a bundle that name a file of weights
+WEIGHTS = ("trunk", "mask_decoder", "memory_encoder")  # tables of a bundle that name a file of weights
 
 
 class MergeError(Exception):

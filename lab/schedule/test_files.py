@@ -116,7 +116,7 @@ class Merging(Case):
         self.assertEqual(sorted(path.name for path in folder.iterdir()), sorted([*plans, "engine.json"]))
 
     def test_weights_come_with_the_pieces_that_have_them(self):
-        bundle = {"trunk": {"file": "t.safetensors"}, "decoder": {"file": "d.safetensors"}}
+        bundle = {"trunk": {"file": "t.safetensors"}, "mask_decoder": {"file": "d.safetensors"}}
         pieces = [self.piece(name, [graph], bundle=bundle) for name, graph in (("a", "encoder_cut0"), ("b", "prompt"), ("c", "track_seg0"))]
         for piece, name in ((pieces[0], "t"), (pieces[2], "d")):
             (piece / "h200" / "m_1024_fp16" / f"{name}.safetensors").write_text(name)

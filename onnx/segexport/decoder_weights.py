@@ -1,8 +1,8 @@
 """The weights of the track step's mask decoder, for segtrt to compute it itself in place of the last segment's end.
 
 In the track step the prompt tokens are constants, so the decoder is eight tokens and an image, and what of it depends on the tokens
-alone is folded into what the image is multiplied with. One file of weights, `track_decoder.safetensors`, and the manifest's table
-[decoder]. onnx/README.md lists the tensors; what is computed of them is, as a program, decoder_run.py.
+alone is folded into what the image is multiplied with. One file of weights, `mask_decoder.safetensors`, and the manifest's table
+[mask_decoder]. onnx/README.md lists the tensors; what is computed of them is, as a program, decoder_run.py.
 
 A head's columns are 16h to 16h+15; row 8h+j of a folded matrix is head h and token j.
 """
@@ -16,7 +16,7 @@ from torch import nn
 
 from . import ExportError
 
-FILE = "track_decoder.safetensors"
+FILE = "mask_decoder.safetensors"
 # What segtrt's kernels take.
 TOKENS, WIDTH, HEADS, CROSS, HIDDEN, LAYERS = 8, 256, 8, 128, 2048, 2
 MASKS, MIDDLE, NARROW, LEAST_GRID = 4, WIDTH // 4, WIDTH // 8, 4
@@ -176,12 +176,12 @@ def work_of(grid):
 
 
 def table_of(track):
-    """The manifest's [decoder] but for what is said of the file."""
+    """The manifest's [mask_decoder] but for what is said of the file."""
     return {"flops": work_of(track.grid), "grid": track.grid, "probable": track.f32_heads.probable}
 
 
 def write(track, folder):
-    """Writes the file of weights into `folder`; returns the manifest's [decoder] table."""
+    """Writes the file of weights into `folder`; returns the manifest's [mask_decoder] table."""
     data = save(tensors_of(track))
     (folder / FILE).write_bytes(data)
     return {"file": FILE, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} | table_of(track)

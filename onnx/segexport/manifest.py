@@ -50,7 +50,7 @@ def write_bundle(
     entries, beside = [], {}
     if mask_decoder == "cuda":  # these first of all, for they refuse more models than the graphs do
         decoder_weights.check_tracking(model)
-        beside["decoder"] = decoder_weights.write(Track(model, side), folder)
+        beside["mask_decoder"] = decoder_weights.write(Track(model, side), folder)
     if memory_encoder == "cuda":
         beside["memory_encoder"] = memory_weights.write(MemoryEncoder(model, side), folder)
     for table in beside.values():

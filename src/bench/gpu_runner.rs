@@ -15,7 +15,7 @@ use super::runner::{ClipRunner, PassRequest};
 use cuda::{Gpu, MemoryTag, nvjpeg};
 use execution::TensorRtMemory;
 use runtime::pipeline::{
-    self, Decoder, Engines, FrameResult, ObjectSpan, PassError, PassPlan, Pipeline,
+    self, Engines, FrameResult, JpegDecoder, ObjectSpan, PassError, PassPlan, Pipeline,
 };
 use tensorrt::Runtime;
 use vos::bundle::Manifest;
@@ -57,9 +57,9 @@ impl GpuRunner {
     pub fn open(plan: &GpuPlan, dir: &Path, with_mask: bool) -> Result<(Self, Opened)> {
         let gpu = Gpu::open(plan.device)?;
         let (free_before, _) = gpu.memory_info()?;
-        let nvjpeg = match plan.options.decoder {
-            Decoder::Turbo => None,
-            Decoder::Nvjpeg => Some(nvjpeg::open(Some(&gpu.facts().driver_cuda))?),
+        let nvjpeg = match plan.options.jpeg_decoder {
+            JpegDecoder::Turbo => None,
+            JpegDecoder::Nvjpeg => Some(nvjpeg::open(Some(&gpu.facts().driver_cuda))?),
         };
         let library = runtime::tensorrt_library::open(plan.tensorrt_lib.as_deref())?;
         let start = Instant::now();

@@ -230,7 +230,7 @@ fn conditions(job: &Job, model: &ModelPlan, manifest: &Manifest) -> Conditions {
         fidelity: Some(Fidelity {
             memories: contract.max_memories,
             pointers: contract.max_pointers,
-            nvjpeg: job.plan.gpu.as_ref().is_some_and(|gpu| !gpu.options.decoder.is_turbo()),
+            nvjpeg: job.plan.gpu.as_ref().is_some_and(|gpu| !gpu.options.jpeg_decoder.is_turbo()),
             predecoded: job.plan.predecoded.as_ref().map(|plan| plan.values),
             video_decoder: None,
         }),

@@ -42,6 +42,18 @@ pub enum GpuError {
         /// The function that is missing.
         symbol: &'static str,
     },
+    /// A launch with other arguments than the kernel's parameters.
+    #[error(
+        "the kernel {kernel} takes arguments of the kinds {expected}, found {found}: an error of this program; report it"
+    )]
+    Arguments {
+        /// The kernel's name.
+        kernel: String,
+        /// A letter for each parameter, as in [`Module::function`](crate::module::Module::function).
+        expected: &'static str,
+        /// A letter for each argument.
+        found: String,
+    },
     /// Everything else that the driver refuses.
     #[error("the CUDA driver could not {what}: {code}")]
     Failed {

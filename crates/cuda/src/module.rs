@@ -32,6 +32,7 @@ pub struct Module {
 pub struct Function {
     inner: CudaFunction,
     name: Arc<str>,
+    parameters: &'static str,
     gpu: Gpu,
     /// Shared memory of each launch beyond what the kernel declares, bytes.
     shared: u32,
@@ -83,6 +84,16 @@ pub enum Arg<'v> {
 }
 
 impl Arg<'_> {
+    /// The letter of its kind, as [`Module::function`] has it.
+    fn kind(&self) -> char {
+        match self {
+            Self::View(_) | Self::Null => 'p',
+            Self::I32(_) => 'i',
+            Self::F32(_) => 'f',
+            Self::Map(_) => 'm',
+        }
+    }
+
     /// The argument as the driver reads it: its bytes lie at the start of a word, the host being
     /// little-endian. A map is no word and is read where it lies.
     fn word(self) -> u64 {
@@ -121,8 +132,12 @@ impl Module {
     }
 
     /// The kernel of that name, loaded to the device: its first launch loads nothing, as a capture
-    /// needs.
-    pub fn function(&self, name: &str) -> Result<Function> {
+    /// needs. `parameters` has a letter for each parameter: p, a pointer; i, a 32-bit integer; f, a
+    /// float; m, a tensor map.
+    ///
+    /// # Errors
+    /// The module has no such kernel, or another error of the driver.
+    pub fn function(&self, name: &str, parameters: &'static str) -> Result<Function> {
         self.gpu.bind()?;
         let inner = self.inner.load_function(name).tried(|| format!("find the kernel {name}"))?;
         // SAFETY: the function exists: the driver gave it above, and `inner` keeps its module
@@ -133,7 +148,8 @@ impl Module {
         }
         .tried(|| format!("bring the kernel {name} to the device"))?;
         log::debug!("kernel {name}: {registers} registers");
-        Ok(Function { inner, name: name.into(), gpu: self.gpu.clone(), shared: 0, pdl: false })
+        let (name, gpu) = (name.into(), self.gpu.clone());
+        Ok(Function { inner, name, parameters, gpu, shared: 0, pdl: false })
     }
 }
 
@@ -219,11 +235,19 @@ impl Function {
 
     /// Enqueues the kernel on `stream`. May be captured.
     ///
+    /// # Errors
+    /// Arguments of another number or kind than the kernel's parameters, or an error of the driver.
+    ///
     /// # Safety
-    /// `args` are the kernel's parameters in number, order and kind, and what the kernel reads and
-    /// writes with this launch lies inside the views among them. (A view that is dropped later is
+    /// The `parameters` of [`Module::function`] were the kernel's, and what the kernel reads and
+    /// writes with this launch lies inside the views among `args`. (A view that is dropped later is
     /// no danger: its memory is given back only after work that is enqueued.)
     pub unsafe fn launch(&self, launch: Launch, args: &[Arg], stream: &Stream) -> Result<()> {
+        let found = args.iter().map(Arg::kind);
+        if !found.clone().eq(self.parameters.chars()) {
+            let (kernel, expected) = (self.name.to_string(), self.parameters);
+            return Err(GpuError::Arguments { kernel, expected, found: found.collect() });
+        }
         self.gpu.bind()?;
         let mut words: Vec<u64> = args.iter().map(|arg| arg.word()).collect();
         // The driver only reads them.
@@ -235,8 +259,8 @@ impl Function {
         let (raw, function) = (stream.inner().cu_stream(), self.inner.cu_function());
         let Launch { grid, threads } = launch;
         // SAFETY: the function is loaded as long as `self.inner` lives; the driver copies the
-        // arguments, which the caller promises to be the kernel's parameters, before it returns.
-        // The caller of `with_mode` promised that it waits.
+        // arguments, which have the kernel's number and kinds, before it returns. The caller of
+        // `with_mode` promised that it waits.
         let launched = unsafe {
             if self.pdl {
                 launch_pdl(function, launch, self.shared, raw, &mut pointers)

@@ -60,7 +60,7 @@ pub enum Op {
         output: View,
     },
     /// The mask decoder: image tokens after the memory attention to the answer.
-    Decoder {
+    MaskDecoder {
         /// The kernels and their weights.
         decoder: Rc<MaskDecoder>,
         /// The tokens.
@@ -169,7 +169,7 @@ unsafe impl Capturable for Program {
                 Op::Attention { attention, inputs: [q, k, v], bias, output } => {
                     attention.enqueue([q, k, v], bias.as_ref(), output, stream)?;
                 }
-                Op::Decoder { decoder, image, fine: [hr0, hr1], answer } => {
+                Op::MaskDecoder { decoder, image, fine: [hr0, hr1], answer } => {
                     decoder.enqueue(image, [hr0, hr1], answer, stream)?;
                 }
                 Op::Memory { encoder, inputs: [feat, low, score, binary], memory } => {

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 
 use cuda::Gpu;
 use cuda::image::Image;
-use cuda::module::Module;
+use cuda::module::{Function, Module};
 
 /// The modules of `cuda/kernels.toml`, by the same names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +82,8 @@ pub(super) const USUAL: [Topic; 3] = [Topic::Preprocess, Topic::Mask, Topic::Ban
 #[derive(Debug)]
 pub(super) struct Entry {
     pub name: &'static str,
-    /// A letter for each: p, a pointer; i, 32 bits; f, a float; m, a tensor map.
+    /// A letter for each: p, a pointer; i, a 32-bit integer; f, a float; m, a tensor map of 128
+    /// bytes.
     pub parameters: &'static str,
     /// Threads of a block, where the source fixes them.
     pub threads: Option<u32>,
@@ -99,7 +100,31 @@ struct Compiled {
     deflated: &'static [u8],
 }
 
+/// A loaded module, with its topic.
+#[derive(Clone, Debug)]
+pub(super) struct KernelModule {
+    pub topic: Topic,
+    module: Module,
+}
+
+impl KernelModule {
+    /// The kernel of that name, whose launches are held to the parameters of its PTX.
+    ///
+    /// # Errors
+    /// The module has no such kernel, or an error of the driver.
+    pub fn function(&self, name: &str) -> Result<Function> {
+        let entry = self.topic.entry(name);
+        let entry = entry.with_context(|| format!("no kernel {name} about {:?}", self.topic))?;
+        Ok(self.module.function(name, entry.parameters)?)
+    }
+}
+
 impl Topic {
+    /// All kernels of the module.
+    pub(super) const fn entries(self) -> &'static [Entry] {
+        self.compiled().kernels
+    }
+
     /// A kernel of the module.
     pub(super) fn entry(self, kernel: &str) -> Option<&'static Entry> {
         self.compiled().kernels.iter().find(|entry| entry.name == kernel)
@@ -118,7 +143,7 @@ include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 include!(concat!(env!("OUT_DIR"), "/cubins.rs"));
 
 /// Loads these topics, and says in words from what.
-pub(super) fn load(gpu: &Gpu, topics: &[Topic]) -> Result<(Vec<(Topic, Module)>, String)> {
+pub(super) fn load(gpu: &Gpu, topics: &[Topic]) -> Result<(Vec<KernelModule>, String)> {
     let sm = gpu.facts().sm;
     if CUBINS.iter().any(|(of, ..)| *of == sm) {
         match topics.iter().map(|topic| cubin(gpu, sm, *topic)).collect() {
@@ -128,10 +153,10 @@ pub(super) fn load(gpu: &Gpu, topics: &[Topic]) -> Result<(Vec<(Topic, Module)>,
         }
     }
     // The driver compiles PTX that is in no cache for seconds, a module on one processor.
-    let modules: Loaded = thread::scope(|scope| {
+    let modules: Vec<KernelModule> = thread::scope(|scope| {
         let begin = |topic: &Topic| {
             let topic = *topic;
-            scope.spawn(move || Ok((topic, from_ptx(gpu, topic)?)))
+            scope.spawn(move || Ok(KernelModule { topic, module: from_ptx(gpu, topic)? }))
         };
         let begun: Vec<_> = topics.iter().map(begin).collect();
         let end =
@@ -167,15 +192,12 @@ fn from_ptx(gpu: &Gpu, topic: Topic) -> Result<Module> {
     })
 }
 
-/// Loaded modules, each with its source.
-type Loaded = Vec<(Topic, Module)>;
-
 /// Modules that are loaded beside other work, and kept for whoever asks for them as long as this
 /// lives.
 #[derive(Debug)]
 pub struct Kept {
-    loading: Vec<(Topic, Receiver<Loaded>)>,
-    loaded: Loaded,
+    loading: Vec<(Topic, Receiver<Vec<KernelModule>>)>,
+    loaded: Vec<KernelModule>,
 }
 
 impl Kept {
@@ -211,7 +233,7 @@ impl Kept {
     }
 }
 
-fn loaded(gpu: &Gpu, topic: Topic) -> Option<Loaded> {
+fn loaded(gpu: &Gpu, topic: Topic) -> Option<Vec<KernelModule>> {
     let only = topic.compiled().target.trim_start_matches("sm_").strip_suffix('a');
     if only.is_some_and(|only| only != gpu.facts().sm.to_string()) {
         return None;
@@ -223,12 +245,12 @@ fn loaded(gpu: &Gpu, topic: Topic) -> Option<Loaded> {
     loaded.ok().map(|(modules, _)| modules)
 }
 
-fn cubin(gpu: &Gpu, sm: u32, topic: Topic) -> Result<(Topic, Module)> {
+fn cubin(gpu: &Gpu, sm: u32, topic: Topic) -> Result<KernelModule> {
     let name = topic.compiled().name;
     let found = CUBINS.iter().find(|(of, about, _)| *of == sm && *about == name);
     let (.., bytes) = found.with_context(|| format!("there is none of {name} for sm {sm}"))?;
     let module = Module::load(gpu, &format!("the cubin of {name}"), Image::Cubin(bytes))?;
-    Ok((topic, module))
+    Ok(KernelModule { topic, module })
 }
 
 /// The first CUDA whose driver takes PTX of this version: versions 7.x came with CUDA 11.x, 8.x

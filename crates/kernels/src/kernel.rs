@@ -1,22 +1,135 @@
 /*!
-Loaded kernels whose launches are held to what their PTX declares: number and kinds of the
-arguments, and threads of a block.
+Kernels and their arguments. [`arguments`] holds each launch to its PTX when this crate is compiled;
+[`Function::launch`] does so again for the kernel that it launches.
 */
 
 use anyhow::{Context, Result, ensure};
 
-use super::images::{self, Entry, Topic};
-use cuda::module::{Arg, Function, Launch, Module};
+use super::images::{self, Entry, KernelModule, Topic};
+use cuda::module::{Arg, Function, Launch};
 use cuda::{Gpu, Stream};
 
+/// The arguments of a launch, in order: `arguments!(["bank_reset"]; View(&state), F32(age))`.
+///
+/// It does not compile unless the PTX of each of these kernels declares parameters of this number,
+/// order and size. One `*` in a name stands for any text: all kernels that match are meant.
+/// `View`, `Optional` (a view, or the null pointer), `I32`, `F32` and `Map` are one argument each,
+/// `Views[N]` and `Ints[N]` an array of them.
+macro_rules! arguments {
+    ([$($kernel:expr),+ $(,)?]; $($kind:ident $([$count:literal])? ($value:expr)),+ $(,)?) => {{
+        const {
+            let kernels: &[&str] = &[$($kernel),+];
+            let kinds = &[$($crate::kernel::arguments!(@kind $kind $([$count])?)),+];
+            assert!(
+                $crate::kernel::all_take(kernels, kinds),
+                "the arguments are not the parameters of these kernels in cuda/*.ptx"
+            );
+        }
+        let mut all: Vec<cuda::module::Arg<'_>> = Vec::new();
+        $($crate::kernel::arguments!(@push all, $kind $([$count])? ($value));)+
+        all
+    }};
+    (@kind View) => { (b'p', 1) };
+    (@kind Optional) => { (b'p', 1) };
+    (@kind Views[$count:literal]) => { (b'p', $count) };
+    (@kind I32) => { (b'i', 1) };
+    (@kind Ints[$count:literal]) => { (b'i', $count) };
+    (@kind F32) => { (b'f', 1) };
+    (@kind Map) => { (b'm', 1) };
+    (@push $all:ident, Views[$count:literal]($value:expr)) => {
+        let views: [&cuda::View; $count] = $value;
+        $all.extend(views.map(cuda::module::Arg::View));
+    };
+    (@push $all:ident, Ints[$count:literal]($value:expr)) => {
+        let ints: [i32; $count] = $value;
+        $all.extend(ints.map(cuda::module::Arg::I32));
+    };
+    (@push $all:ident, Optional($value:expr)) => {
+        $all.push($value.map_or(cuda::module::Arg::Null, cuda::module::Arg::View));
+    };
+    (@push $all:ident, $kind:ident($value:expr)) => {
+        $all.push(cuda::module::Arg::$kind($value));
+    };
+}
+pub(crate) use arguments;
+
+/// Whether the PTX has each of these kernels, and they take arguments of these kinds: a letter of
+/// [`Entry::parameters`], and how often it follows.
+pub(crate) const fn all_take(kernels: &[&str], kinds: &[(u8, usize)]) -> bool {
+    let mut at = 0;
+    while at < kernels.len() {
+        let (mut found, mut module) = (false, 0);
+        while module < Topic::ALL.len() {
+            let (entries, mut one) = (Topic::ALL[module].entries(), 0);
+            while one < entries.len() {
+                if matches(kernels[at].as_bytes(), entries[one].name.as_bytes()) {
+                    found = true;
+                    if !takes(entries[one].parameters.as_bytes(), kinds) {
+                        return false;
+                    }
+                }
+                one += 1;
+            }
+            module += 1;
+        }
+        if !found {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
+/// Whether parameters are of these kinds.
+const fn takes(parameters: &[u8], kinds: &[(u8, usize)]) -> bool {
+    let (mut place, mut kind) = (0, 0);
+    while kind < kinds.len() {
+        let mut count = 0;
+        while count < kinds[kind].1 {
+            if place == parameters.len() || parameters[place] != kinds[kind].0 {
+                return false;
+            }
+            place += 1;
+            count += 1;
+        }
+        kind += 1;
+    }
+    place == parameters.len()
+}
+
+/// Whether a name matches a pattern with at most one `*`.
+const fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    let mut start = 0;
+    while start < pattern.len() && pattern[start] != b'*' {
+        if start == name.len() || name[start] != pattern[start] {
+            return false;
+        }
+        start += 1;
+    }
+    if start == pattern.len() {
+        return start == name.len();
+    }
+    let rest = pattern.len() - start - 1;
+    if name.len() < start + rest {
+        return false;
+    }
+    let mut end = 0;
+    while end < rest {
+        if name[name.len() - 1 - end] != pattern[pattern.len() - 1 - end] {
+            return false;
+        }
+        end += 1;
+    }
+    true
+}
+
 /// Some modules.
-pub(crate) struct Modules(Vec<(Topic, Module)>);
+pub(crate) struct Modules(Vec<KernelModule>);
 
 /// A kernel with the threads of its blocks.
 #[derive(Debug)]
 pub(crate) struct Kernel {
     function: Function,
-    entry: &'static Entry,
     threads: u32,
 }
 
@@ -31,21 +144,25 @@ impl Modules {
         Ok(Self(modules))
     }
 
-    /// The kernel of that name, whose blocks have so many threads and bytes of dynamic shared memory.
+    /// The kernel of that name, with this number of threads and bytes of dynamic shared memory for
+    /// each block.
     ///
     /// # Errors
     /// No module has it, or its PTX declares other blocks.
     pub fn kernel(&self, name: &str, threads: u32, shared: u32) -> Result<Kernel> {
-        let found = self.0.iter().find_map(|(topic, module)| Some((topic.entry(name)?, module)));
-        let (entry, module) = found.with_context(|| format!("no module has the kernel {name}"))?;
+        let find = |module: &KernelModule| Some((module.topic.entry(name)?, module.clone()));
+        let (Entry { threads: declared, .. }, module) = self
+            .0
+            .iter()
+            .find_map(find)
+            .with_context(|| format!("no module has the kernel {name}"))?;
         ensure!(
-            entry.threads.is_none_or(|declared| declared == threads),
-            "{name} is to have blocks of {threads} threads, its PTX declares {:?}",
-            entry.threads
+            declared.is_none_or(|declared| declared == threads),
+            "{name} is to have blocks of {threads} threads, its PTX declares {declared:?}"
         );
         let function = module.function(name)?;
         let function = if shared > 0 { function.with_shared(shared)? } else { function };
-        Ok(Kernel { function, entry, threads })
+        Ok(Kernel { function, threads })
     }
 }
 
@@ -53,7 +170,7 @@ impl Kernel {
     /// Enqueues a launch.
     ///
     /// # Errors
-    /// Arguments of another number or of other kinds than the PTX declares, or the driver's.
+    /// Those of [`Function::launch`].
     ///
     /// # Safety
     /// Each view has the elements that the kernel reads or writes for these arguments.
@@ -63,24 +180,41 @@ impl Kernel {
         args: &[Arg<'_>],
         stream: &Stream,
     ) -> Result<()> {
-        let Entry { name, parameters, .. } = self.entry;
-        ensure!(
-            args.iter().map(kind).eq(parameters.chars()),
-            "{name} takes {parameters} and was given {}: a program error",
-            args.iter().map(kind).collect::<String>()
-        );
         let launch = Launch { grid, threads: self.threads };
-        // SAFETY: number and kinds of the arguments are those of the PTX; the caller answers for views.
+        // SAFETY: the caller's promise about the views; number and kinds are checked there.
         Ok(unsafe { self.function.launch(launch, args, stream) }?)
     }
 }
 
-/// As [`Entry::parameters`] has it.
-fn kind(arg: &Arg<'_>) -> char {
-    match arg {
-        Arg::View(_) | Arg::Null => 'p',
-        Arg::I32(_) => 'i',
-        Arg::F32(_) => 'f',
-        Arg::Map(_) => 'm',
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_arguments_than_those_of_the_ptx_are_found() {
+        let advance: &[(u8, usize)] = &[(b'p', 3), (b'i', 3)];
+        assert!(all_take(&["bank_advance"], advance));
+        for wrong in [
+            &[(b'p', 3), (b'i', 2)][..],
+            &[(b'p', 3), (b'i', 4)],
+            &[(b'p', 2), (b'i', 1), (b'p', 1), (b'i', 2)],
+            &[(b'p', 3), (b'i', 2), (b'f', 1)],
+            &[],
+        ] {
+            assert!(!all_take(&["bank_advance"], wrong), "{wrong:?}");
+        }
+        assert!(!all_take(&["bank_advanced"], advance), "no such kernel");
+        assert!(!all_take(&["bank_advance", "bank_reset"], advance), "one of two");
+        assert!(!all_take(&["bank_*"], advance), "bank_reset is among them");
+        assert!(!all_take(&["bank_x*"], advance), "no kernel matches");
+    }
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        let matches =
+            |pattern: &str, name: &str| super::matches(pattern.as_bytes(), name.as_bytes());
+        assert!(matches("a_*", "a_") && matches("a_*", "a_b") && matches("*", "a"));
+        assert!(matches("a_*_c", "a_b_c") && !matches("a_*_c", "a_b") && !matches("a_*_a", "a_a"));
+        assert!(matches("a", "a") && !matches("a", "ab") && !matches("ab", "a"));
     }
 }

@@ -22,11 +22,11 @@ bit unless it is said otherwise; `segtrt selftest --kernels` compares them on th
 
 mod attention;
 mod bank;
+mod device_weights;
 mod gemm;
 mod hiera;
 mod images;
 mod kernel;
-mod loaded;
 mod mask;
 mod mask_decoder;
 mod memory_encoder;
@@ -57,9 +57,9 @@ pub use window_attention::{WindowAttention, WindowShape};
 
 pub use vos::preprocess::Filter;
 
-use cuda::module::{Function, Module};
+use cuda::module::Function;
 use cuda::{Element, Gpu, View};
-use images::Topic;
+use images::{KernelModule, Topic};
 
 /// A tensor that a kernel writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ pub struct Output {
 /// The loaded modules. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Kernels {
-    modules: Arc<[(Topic, Module)]>,
+    modules: Arc<[KernelModule]>,
     form: Arc<str>,
 }
 
@@ -97,9 +97,8 @@ impl Kernels {
     }
 
     fn function(&self, topic: Topic, name: &str) -> Result<Function> {
-        let module = self.modules.iter().find(|(of, _)| *of == topic);
-        let (_, module) = module.with_context(|| format!("no kernels about {topic:?}"))?;
-        Ok(module.function(name)?)
+        let module = self.modules.iter().find(|module| module.topic == topic);
+        module.with_context(|| format!("no kernels about {topic:?}"))?.function(name)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::commands::shared::{ShuffleArgs, parse_stall_limit};
 use crate::shard::Shard;
 use cuda::Wait;
 use runtime::backend::Provider;
-use runtime::pipeline::{Decoder, Mode};
+use runtime::pipeline::{JpegDecoder, Mode};
 use vos::bundle::Role;
 use vos::files::ColumnSet;
 use vos::geometry::GeometryKind;
@@ -237,7 +237,7 @@ pub struct GpuArgs {
         hide_possible_values = true,
         value_name = "turbo|nvjpeg"
     )]
-    pub jpeg_decoder: Decoder,
+    pub jpeg_decoder: JpegDecoder,
     /// Launch the work of each frame separately, without CUDA graphs.
     #[arg(long, help_heading = GPU)]
     pub no_cuda_graphs: bool,

@@ -101,7 +101,7 @@ fn timed_region(plan: &BenchPlan) -> String {
     };
     let gpu = plan.gpu.as_ref();
     let nvjpeg =
-        gpu.filter(|gpu| !gpu.options.decoder.is_turbo()).map_or("", |_| DECODED_BY_NVJPEG);
+        gpu.filter(|gpu| !gpu.options.jpeg_decoder.is_turbo()).map_or("", |_| DECODED_BY_NVJPEG);
     format!("{region}{}{nvjpeg}{exchange}", more.concat())
 }
 

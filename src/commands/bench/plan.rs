@@ -250,7 +250,7 @@ fn gpu_plan(args: &GpuArgs) -> Result<GpuPlan> {
             decode_threads: args
                 .decode_threads
                 .map_or_else(|| usual_decode_threads(1), |threads| threads as usize),
-            decoder: args.jpeg_decoder,
+            jpeg_decoder: args.jpeg_decoder,
             object_streams: args.object_streams,
         },
         objects_together: args.objects_together as usize,

@@ -29,7 +29,7 @@ pub enum Status {
 pub struct Row {
     /// "edgetam_1024_fp16".
     pub model: String,
-    /// Its graph; "encoder_trunk", "track_decoder" or "memory_encoder" for weights, which are no plan.
+    /// Its graph; "encoder_trunk", "mask_decoder" or "memory_encoder" for weights, which are no plan.
     pub role: &'static str,
     /// Its file name.
     pub file: String,

@@ -131,13 +131,16 @@ mod tests {
     use crate::Element;
 
     #[test]
-    fn choices_from_before_there_were_kernels_are_read_and_written_as_they_were() {
+    fn choices_with_older_names_of_the_sizes_or_without_kernels_are_read() {
         let text = r#"{"rows":4096,"columns":2304,"depth":576,"output":"f16","residual":false,"algorithm":0,"of":8}"#;
         let older: Choice = serde_json::from_str(text).unwrap();
-        let (rows, columns, depth, output) = (4096, 2304, 576, Element::F16);
-        let shape = MatmulShape { rows, columns, depth, output, residual: false };
+        let (m, n, k, output) = (4096, 2304, 576, Element::F16);
+        let shape = MatmulShape { m, n, k, output, residual: false };
         assert_eq!(older, Choice { shape, algorithm: 0, of: 8, kernel: None });
+        let text =
+            r#"{"m":4096,"n":2304,"k":576,"output":"f16","residual":false,"algorithm":0,"of":8}"#;
         assert_eq!(serde_json::to_string(&older).unwrap(), text);
+        assert_eq!(serde_json::from_str::<Choice>(text).unwrap(), older);
         let kernel = Some("gemm_bias_gelu_192_by_2".to_owned());
         let newer = Choice { kernel, ..older.clone() };
         let again = serde_json::from_str(&serde_json::to_string(&newer).unwrap()).unwrap();

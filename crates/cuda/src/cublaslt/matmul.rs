@@ -1,10 +1,10 @@
 /*!
 A matmul of one shape: its descriptors in cuBLASLt, its algorithms, and its launch.
 
-cuBLASLt stores matrices by columns. Consecutive rows are its columns, so `out[rows, columns]` is
-its matrix of `columns` by `rows`. Its first operand is the weight `[columns, depth]`, a matrix of
-`depth` by `columns` that is taken transposed. Its second is the tokens `[rows, depth]`, of `depth`
-by `rows`. The bias has one number for each row of its output, hence for each column of ours.
+cuBLASLt stores matrices by columns. Consecutive rows are its columns, so `out[m, n]` is its matrix
+of `n` by `m`. Its first operand is the weight `[n, k]`, a matrix of `k` by `n` that is taken
+transposed. Its second is the tokens `[m, k]`, of `k` by `m`. The bias has one number for each row
+of its output, hence for each column of ours.
 */
 
 use std::ffi::{c_int, c_void};
@@ -54,8 +54,7 @@ impl Matmul {
     /// # Errors
     /// A size of 0 or beyond 2³¹, or cuBLASLt's refusal: no algorithm for these sizes on this GPU.
     pub fn new(lt: &CublasLt, shape: MatmulShape) -> Result<Self, CublasLtError> {
-        let MatmulShape { rows, columns, depth, .. } = shape;
-        let (Some(m), Some(n), Some(k)) = (size(columns), size(rows), size(depth)) else {
+        let (Some(m), Some(n), Some(k)) = (size(shape.m), size(shape.n), size(shape.k)) else {
             return Err(CublasLtError::Shape { shape });
         };
         let (call, output) = (lt.library().functions(), shape.data_type());
@@ -78,9 +77,9 @@ impl Matmul {
                 })
             }
         };
-        let weight = layout(sys::R_16F, (k, m))?;
-        let tokens = layout(sys::R_16F, (k, n))?;
-        let out = layout(output, (m, n))?;
+        let weight = layout(sys::R_16F, (k, n))?;
+        let tokens = layout(sys::R_16F, (k, m))?;
+        let out = layout(output, (n, m))?;
         // SAFETY: the attribute is one of a descriptor and takes an int32_t.
         let status = unsafe { descriptor.set(call.desc_set, sys::DESC_TRANSA, sys::OP_T) };
         check(lt.library(), status, || what("transpose the weights"))?;
@@ -127,7 +126,7 @@ impl Matmul {
             unsafe { preference.set(call.preference_set, sys::PREF_REDUCTION_SCHEME_MASK, mask) };
         check(library, status, || what("limit the reduction schemes"))?;
         // Heuristics may depend on the bias's alignment: this one is aligned as all will be.
-        let bias = View::new(lt.gpu(), shape.columns * shape.output.bytes())?;
+        let bias = View::new(lt.gpu(), shape.n * shape.output.bytes())?;
         let mut descriptor = self.descriptor.lock().unwrap_or_else(PoisonError::into_inner);
         self.set_bias(&mut descriptor, &bias)?;
         let mut found = [Heuristic::NONE; CANDIDATES];
@@ -213,10 +212,9 @@ impl Matmul {
     /// Enqueues `out = a weightᵀ + bias`, plus the previous `out` if the shape has a residual;
     /// returns before it is done.
     ///
-    /// `a` `[rows, depth]` and `weight` `[columns, depth]` are f16, `bias` `[columns]` and `out`
-    /// `[rows, columns]` of the output's type, sums f32. `workspace` has at least
-    /// [`Self::workspace_bytes`]; nothing else may use it meanwhile. All addresses are multiples of
-    /// [`ALIGNMENT`].
+    /// `a` `[m, k]` and `weight` `[n, k]` are f16, `bias` `[n]` and `out` `[m, n]` of the output's
+    /// type, sums f32. `workspace` has at least [`Self::workspace_bytes`]; nothing else may use it
+    /// meanwhile. All addresses are multiples of [`ALIGNMENT`].
     ///
     /// It allocates nothing and may be captured into a CUDA graph, but not the first launch:
     /// cuBLASLt loads a kernel on first use. The owner of the graph keeps this value, whose handle
@@ -233,12 +231,12 @@ impl Matmul {
         workspace: &View,
         stream: &Stream,
     ) -> Result<(), CublasLtError> {
-        let MatmulShape { rows, columns, depth, output, residual } = self.shape;
+        let MatmulShape { m, n, k, output, residual } = self.shape;
         let half = Element::F16.bytes();
-        self.fits("'a'", a, half * rows * depth, true)?;
-        self.fits("'weight'", weight, half * columns * depth, true)?;
-        self.fits("'bias'", bias, output.bytes() * columns, true)?;
-        self.fits("'out'", out, output.bytes() * rows * columns, true)?;
+        self.fits("'a'", a, half * m * k, true)?;
+        self.fits("'weight'", weight, half * n * k, true)?;
+        self.fits("'bias'", bias, output.bytes() * n, true)?;
+        self.fits("'out'", out, output.bytes() * m * n, true)?;
         let bytes = self.workspace_bytes();
         let room = match bytes {
             0 => std::ptr::null_mut(),

@@ -10,15 +10,18 @@ use serde::{Deserialize, Serialize};
 use super::sys;
 use crate::Element;
 
-/// Sizes of `out[rows, columns] = a[rows, depth] weight[columns, depth]ᵀ + bias[columns]`.
+/// M, N and K of `out[m, n] = a[m, k] weight[n, k]ᵀ + bias[n]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MatmulShape {
     /// Rows of `a` and `out`: tokens.
-    pub rows: usize,
+    #[serde(alias = "rows")]
+    pub m: usize,
     /// Columns of `out`.
-    pub columns: usize,
+    #[serde(alias = "columns")]
+    pub n: usize,
     /// Columns of `a` and `weight`: terms of each sum.
-    pub depth: usize,
+    #[serde(alias = "depth")]
+    pub k: usize,
     /// Type of `out` and `bias`; `a` and `weight` are fp16.
     pub output: Element,
     /// The previous contents of `out` are added.
@@ -35,16 +38,16 @@ impl MatmulShape {
 
     /// Additions and multiplications.
     pub fn operations(&self) -> f64 {
-        2.0 * self.rows as f64 * self.columns as f64 * self.depth as f64
+        2.0 * self.m as f64 * self.n as f64 * self.k as f64
     }
 }
 
-/// "4096 x 384 x 1536 (rows x columns x depth) in f32, added to".
+/// "4096 x 384 x 1536 (M x N x K) in f32, added to".
 impl fmt::Display for MatmulShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rows, columns, depth, output, residual } = self;
+        let Self { m, n, k, output, residual } = self;
         let output = if *output == Element::F32 { "f32" } else { "f16" };
         let added = if *residual { ", added to" } else { "" };
-        write!(f, "{rows} x {columns} x {depth} (rows x columns x depth) in {output}{added}")
+        write!(f, "{m} x {n} x {k} (M x N x K) in {output}{added}")
     }
 }

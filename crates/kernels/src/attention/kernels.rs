@@ -7,9 +7,9 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow, ensure};
 
 use super::{Values, WIDEST_HEAD};
-use crate::images::{self, Topic};
+use crate::images::{self, KernelModule, Topic};
 use cuda::Gpu;
-use cuda::module::{Function, Module};
+use cuda::module::Function;
 
 /// Columns of heads come in 16-byte units.
 const UNIT: usize = 8;
@@ -158,7 +158,7 @@ impl AttentionKernels {
         if hopper {
             (own, form) = images::load(gpu, &[Topic::AttentionHopper])?;
         }
-        let all: Vec<&Module> = own.iter().chain(&base).map(|(_, module)| module).collect();
+        let all: Vec<&KernelModule> = own.iter().chain(&base).collect();
         let processors = gpu.multiprocessors()? as usize;
         let pair = |kernels: &Kernels| -> Result<Arc<Pair>> {
             let kind = kernels.kind(hopper);

@@ -18,8 +18,9 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
 
+use crate::kernel::arguments;
 use crate::{blocks, int, need_exactly};
-use cuda::module::{Arg, Launch};
+use cuda::module::Launch;
 use cuda::{Gpu, MemoryTag, Stream, View};
 use kernels::Pair;
 
@@ -221,27 +222,32 @@ impl Attention {
         stream: &Stream,
     ) -> Result<()> {
         let AttentionShape { objects, queries, keys, values } = self.shape;
-        let (results, sums) = match &self.parts {
-            None => (Arg::Null, Arg::Null),
-            Some(parts) => (Arg::View(&parts.results), Arg::View(&parts.sums)),
-        };
+        let parts = self.parts.as_ref();
+        let (results, sums) = (parts.map(|all| &all.results), parts.map(|all| &all.sums));
         let m = int(queries, "the number of queries")?;
+        let n = int(keys, "the number of keys")?;
         let columns = int(values.columns(), "the columns of a head")?;
-        let [row, query_head, key_head, out_row, out_head] = rows.ints()?.map(Arg::I32);
-        let mut args = vec![
-            Arg::View(q),
-            Arg::View(k),
-            Arg::View(v),
-            bias.map_or(Arg::Null, Arg::View),
-            Arg::View(out),
-            results,
-            sums,
-            Arg::I32(m),
-            Arg::I32(int(keys, "the number of keys")?),
-        ];
-        if matches!(values, Values::Heads(_)) {
-            args.extend([Arg::I32(columns), row, query_head, key_head, out_row, out_head]);
-        }
+        let [row, query_head, key_head, out_row, out_head] = rows.ints()?;
+        let args = match values {
+            Values::Memory | Values::Frame => arguments!(
+                ["attention_cross", "attention_cross_hopper", "attention_self", "attention_self_hopper"];
+                Views[3]([q, k, v]),
+                Optional(bias),
+                View(out),
+                Optional(results),
+                Optional(sums),
+                Ints[2]([m, n]),
+            ),
+            Values::Heads(_) => arguments!(
+                ["attention_heads_*"];
+                Views[3]([q, k, v]),
+                Optional(bias),
+                View(out),
+                Optional(results),
+                Optional(sums),
+                Ints[8]([m, n, columns, row, query_head, key_head, out_row, out_head]),
+            ),
+        };
         let launch = Launch { grid: self.grid, threads: self.pair.kind.threads };
         // SAFETY: the arguments are the kernel's own; the tensors were measured by the callers and
         // hold all rows that `rows` leads to, and `parts` has a result and a sum for each part of
@@ -249,17 +255,13 @@ impl Attention {
         unsafe { self.pair.attend.launch(launch, &args, stream) }?;
         if let Some(parts) = &self.parts {
             let all = objects * queries;
-            let args = [
-                Arg::View(&parts.results),
-                Arg::View(&parts.sums),
-                Arg::View(out),
-                Arg::I32(int(all, "the number of queries")?),
-                Arg::I32(m),
-                Arg::I32(int(self.grid.1 as usize, "the number of parts")?),
-                Arg::I32(columns),
-                out_row,
-                out_head,
-            ];
+            let all_rows = int(all, "the number of queries")?;
+            let count = int(self.grid.1 as usize, "the number of parts")?;
+            let args = arguments!(
+                ["attention_combine_*"];
+                Views[3]([&parts.results, &parts.sums, out]),
+                Ints[6]([all_rows, m, count, columns, out_row, out_head]),
+            );
             let grid = (blocks(all * self.pair.padded / 4, COMBINE_THREADS as usize)?, 1, 1);
             let launch = Launch { grid, threads: COMBINE_THREADS };
             // SAFETY: the arguments are the kernel's own: as many parts as the launch above wrote,

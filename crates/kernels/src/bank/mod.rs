@@ -11,7 +11,8 @@ use anyhow::{Result, ensure};
 
 use super::images::Topic;
 use super::{Element, Kernels, blocks, int, need_exactly};
-use cuda::module::{Arg, Function, Launch};
+use crate::kernel::arguments;
+use cuda::module::{Function, Launch};
 use cuda::{Gpu, Stream, View};
 use vos::bundle::Contract;
 
@@ -77,7 +78,7 @@ impl BankState {
     /// [`BankSchedule::greatest_age`](vos::tracker::BankSchedule::greatest_age).
     pub fn reset(&self, greatest_age: f32, stream: &Stream) -> Result<()> {
         ensure!(greatest_age > 0.0, "pointer ages cannot be divided by {greatest_age}");
-        let args = [Arg::View(&self.state), Arg::F32(greatest_age)];
+        let args = arguments!(["bank_reset"]; View(&self.state), F32(greatest_age));
         // SAFETY: the arguments are bank_reset's own; it writes the state's eight bytes.
         unsafe { self.reset.launch(Launch { grid: (1, 1, 1), threads: 1 }, &args, stream) }?;
         Ok(())
@@ -107,16 +108,17 @@ impl BankState {
             Some(_) => self.keys().max(self.memories).max(self.pointers),
             None => self.memories.max(self.pointers),
         };
-        let args = [
-            Arg::View(&self.state),
-            Arg::View(tidx),
-            ptr_t.map_or(Arg::Null, Arg::View),
-            bias.map_or(Arg::Null, Arg::View),
-            Arg::I32(int(self.memories, "the number of memories")?),
-            Arg::I32(int(self.pointers, "the number of pointers")?),
-            Arg::I32(int(self.memory_tokens, "the number of tokens")?),
-            Arg::I32(int(self.pointer_tokens, "the number of tokens")?),
-        ];
+        let args = arguments!(
+            ["bank_inputs"];
+            View(&self.state),
+            View(tidx),
+            Optional(ptr_t),
+            Optional(bias),
+            I32(int(self.memories, "the number of memories")?),
+            I32(int(self.pointers, "the number of pointers")?),
+            I32(int(self.memory_tokens, "the number of tokens")?),
+            I32(int(self.pointer_tokens, "the number of tokens")?),
+        );
         let grid = (blocks(threads, THREADS as usize)?, 1, 1);
         // SAFETY: the arguments are bank_inputs' own; the views that are there have an element for each slot or key.
         unsafe { self.inputs.launch(Launch { grid, threads: THREADS }, &args, stream) }?;
@@ -141,14 +143,15 @@ impl BankState {
         need_exactly(ptr, objects * bytes, 4, "'ptr'")?;
         need_exactly(ptrs, objects * self.pointers * bytes, 4, "'ptrs'")?;
         int(ptrs.len(), "the size of the pointer bank")?;
-        let args = [
-            Arg::View(&self.state),
-            Arg::View(ptr),
-            Arg::View(ptrs),
-            Arg::I32(int(self.pointers, "the number of pointers")?),
-            Arg::I32(int(bytes / 4, "the size of a pointer")?),
-            Arg::I32(int(objects, "the number of objects")?),
-        ];
+        let args = arguments!(
+            ["bank_advance"];
+            View(&self.state),
+            View(ptr),
+            View(ptrs),
+            I32(int(self.pointers, "the number of pointers")?),
+            I32(int(bytes / 4, "the size of a pointer")?),
+            I32(int(objects, "the number of objects")?),
+        );
         let launch = Launch { grid: (1, 1, 1), threads: THREADS };
         // SAFETY: the arguments are bank_advance's own; the slot is below the number of slots for every frame, and both
         // views were measured above.

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 
 use super::tile_config::{ClusterKernel, TileConfig, supports_k};
+use crate::kernel::arguments;
 use crate::{int, need_exactly};
-use cuda::module::{Arg, LaunchMode};
+use cuda::module::LaunchMode;
 use cuda::{Gpu, Stream, View};
 
 /// As in the source: shared memory of eight warps that store 16 rows of 128 bytes each.
@@ -127,15 +128,16 @@ impl GemmKernels {
         need_exactly(bias, F16 * n, ALIGNMENT, "'bias'")?;
         need_exactly(out, F16 * m * n, ALIGNMENT, "'out'")?;
         let [a, b] = kernel.maps(a, weight, sizes)?;
-        let args = [
-            Arg::Map(&a),
-            Arg::Map(&b),
-            Arg::View(bias),
-            Arg::View(out),
-            Arg::I32(int(m, "M")?),
-            Arg::I32(int(n, "N")?),
-            Arg::I32(int(k, "K")?),
-        ];
+        let args = arguments!(
+            ["gemm_bias_*"];
+            Map(&a),
+            Map(&b),
+            View(bias),
+            View(out),
+            I32(int(m, "M")?),
+            I32(int(n, "N")?),
+            I32(int(k, "K")?),
+        );
         // SAFETY: the arguments are the kernel's own. The maps describe `a` and `weight` as they
         // were measured above, and nothing outside of them is read; the kernel stores only M rows
         // of N columns of `out`, and reads N biases.

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use anyhow::{Result, bail, ensure};
 
 use super::tile_config::{ClusterKernel, TILE_M, TileConfig, supports_k};
+use crate::kernel::arguments;
 use crate::{int, need_exactly};
-use cuda::module::{Arg, LaunchMode};
+use cuda::module::LaunchMode;
 use cuda::{Gpu, Stream, View};
 
 /// Alignment of TMA and vector loads.
@@ -269,19 +270,20 @@ impl GemmLayerNormKernels {
             );
         }
         let [a, b] = kernel.maps(a, weight, sizes)?;
-        let args = [
-            Arg::Map(&a),
-            Arg::Map(&b),
-            Arg::View(bias),
-            Arg::View(residual),
-            Arg::View(norm_weight),
-            Arg::View(norm_bias),
-            Arg::View(out),
-            Arg::I32(int(m, "M")?),
-            Arg::I32(int(k, "K")?),
-            prefetch.map_or(Arg::Null, Arg::View),
-            Arg::I32(int(lines, "the number of lines")?),
-        ];
+        let args = arguments!(
+            ["gemm_residual_layernorm_*"];
+            Map(&a),
+            Map(&b),
+            View(bias),
+            View(residual),
+            View(norm_weight),
+            View(norm_bias),
+            View(out),
+            I32(int(m, "M")?),
+            I32(int(k, "K")?),
+            Optional(prefetch),
+            I32(int(lines, "the number of lines")?),
+        );
         // SAFETY: the arguments are the kernel's own. The maps describe `a` and `weight` as they
         // were measured above, and nothing outside of them is read; the kernel has N columns,
         // stores only M rows of `residual` and `out`, and reads `lines` lines.

@@ -123,8 +123,8 @@ impl ClusterKernel {
         log::debug!("kernels about {topics:?} from {form}");
         let load = |config: &TileConfig| {
             let (name, blocks) = (config.name, config.blocks());
-            let module = modules.iter().find(|(topic, _)| Topic::with(name) == Some(*topic));
-            let (_, module) = module.with_context(|| format!("no module has the kernel {name}"))?;
+            let module = modules.iter().find(|module| Topic::with(name) == Some(module.topic));
+            let module = module.with_context(|| format!("no module has the kernel {name}"))?;
             let function = module.function(name)?.with_shared(shared(config))?;
             let resident = function.resident_clusters(THREADS, blocks)? as usize;
             log::debug!("kernel {name}: {resident} clusters at once");

@@ -75,8 +75,8 @@ impl GemmBiasGelu {
         wanted: Option<&str>,
     ) -> Self {
         let shape = cublaslt.shape();
-        let MatmulShape { columns, depth, output, residual, .. } = shape;
-        let served = output == Element::F16 && !residual && GemmKernels::supports(columns, depth);
+        let MatmulShape { n, k, output, residual, .. } = shape;
+        let served = output == Element::F16 && !residual && GemmKernels::supports(n, k);
         let kernels = kernels.filter(|_| served).cloned();
         let names = kernels.iter().flat_map(|kernels| kernels.names(gelu));
         let implementation = GemmImpl::new(shape, names, wanted);
@@ -101,14 +101,14 @@ impl GemmBiasGelu {
         kernels: &HieraKernels,
         stream: &Stream,
     ) -> Result<()> {
-        let MatmulShape { rows, columns, depth, .. } = self.implementation.shape();
+        let MatmulShape { m, n, k, .. } = self.implementation.shape();
         if let (Some(custom), Some(name)) = (&self.kernels, self.implementation.kernel()) {
             let operands = [tokens, weight, bias, out];
-            return custom.enqueue(name, [rows, columns, depth], operands, mode, stream);
+            return custom.enqueue(name, [m, n, k], operands, mode, stream);
         }
         self.cublaslt.enqueue(tokens, weight, bias, out, workspace, stream)?;
         if self.gelu {
-            kernels.gelu(out, rows * columns, stream)?;
+            kernels.gelu(out, m * n, stream)?;
         }
         Ok(())
     }
@@ -168,9 +168,9 @@ impl GemmResidualLayerNorm {
         wanted: Option<&str>,
     ) -> Self {
         let shape = cublaslt.shape();
-        let MatmulShape { columns, depth, output, residual, .. } = shape;
+        let MatmulShape { n, k, output, residual, .. } = shape;
         let kernels = kernels.filter(|_| output == Element::F32 && residual).cloned();
-        let names = kernels.iter().flat_map(|kernels| kernels.names(columns, depth));
+        let names = kernels.iter().flat_map(|kernels| kernels.names(n, k));
         let implementation = GemmImpl::new(shape, names, wanted);
         Self { cublaslt, kernels, implementation }
     }
@@ -195,7 +195,7 @@ impl GemmResidualLayerNorm {
         if let (Some(custom), Some(name), Some(norm)) =
             (&self.kernels, implementation.kernel(), norm)
         {
-            let MatmulShape { rows, columns, depth, .. } = implementation.shape();
+            let MatmulShape { m, n, k, .. } = implementation.shape();
             let operands = GemmLayerNormOperands {
                 a: tokens,
                 weight,
@@ -205,7 +205,7 @@ impl GemmResidualLayerNorm {
                 out: &norm.out,
                 prefetch: Some(&norm.prefetch),
             };
-            return custom.enqueue(name, [rows, columns, depth], &operands, mode, stream);
+            return custom.enqueue(name, [m, n, k], &operands, mode, stream);
         }
         self.cublaslt.enqueue(tokens, weight, bias, residual, workspace, stream)?;
         norm.map_or(Ok(()), |norm| norm.enqueue(residual, norm_mode, kernels, stream))
@@ -218,8 +218,8 @@ mod tests {
 
     #[test]
     fn a_wanted_kernel_is_chosen_only_if_it_exists() {
-        let (rows, columns, depth, output) = (4096, 576, 2304, Element::F32);
-        let shape = MatmulShape { rows, columns, depth, output, residual: true };
+        let (m, n, k, output) = (4096, 576, 2304, Element::F32);
+        let shape = MatmulShape { m, n, k, output, residual: true };
         let of = |wanted| GemmImpl::new(shape, ["one", "another"].into_iter(), wanted);
         assert_eq!(of(None).kernel(), None);
         assert_eq!(of(Some("another")).kernel(), Some("another"));

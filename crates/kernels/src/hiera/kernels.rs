@@ -8,10 +8,11 @@ Tokens lie in image order throughout. Window attention gathers its tokens
 
 use anyhow::{Context, Result, ensure};
 
-use crate::images::{self, Topic};
+use crate::images::{self, KernelModule, Topic};
+use crate::kernel::arguments;
 use crate::window_attention::{WindowAttention, WindowAttentionKernels, WindowShape};
 use crate::{blocks, int, need_exactly};
-use cuda::module::{Arg, Function, Launch, Module};
+use cuda::module::{Function, Launch};
 use cuda::{Gpu, LaunchMode, Stream, View};
 
 /// The LayerNorm with programmatic dependent launch: for Hopper only.
@@ -74,10 +75,8 @@ impl HieraKernels {
         ];
         let (modules, form) = images::load(gpu, if hopper { &all } else { &all[..2] })?;
         log::debug!("the trunk's kernels from {form}");
-        let find = |topic: Topic| {
-            modules.iter().find(|(about, _)| *about == topic).map(|(_, module)| module)
-        };
-        let of = |topic: Topic| -> Result<&Module> {
+        let find = |topic: Topic| modules.iter().find(|module| module.topic == topic);
+        let of = |topic: Topic| -> Result<&KernelModule> {
             find(topic).with_context(|| format!("no kernels about {topic:?}"))
         };
         let trunk = of(Topic::Hiera)?;
@@ -134,16 +133,17 @@ impl HieraKernels {
         }
         let warps = THREADS as usize / 32;
         let grid = (blocks(rows, warps * rows_of_a_warp(columns))?, 1, 1);
-        let args = [
-            Arg::View(x),
-            Arg::View(weight),
-            Arg::View(bias),
-            Arg::View(out),
-            Arg::I32(int(rows, "the number of rows")?),
-            Arg::I32(int(columns, "the number of columns")?),
-            prefetch.map_or(Arg::Null, Arg::View),
-            Arg::I32(int(lines, "the number of lines")?),
-        ];
+        let args = arguments!(
+            ["hiera_layernorm", LAYERNORM_PDL];
+            View(x),
+            View(weight),
+            View(bias),
+            View(out),
+            I32(int(rows, "the number of rows")?),
+            I32(int(columns, "the number of columns")?),
+            Optional(prefetch),
+            I32(int(lines, "the number of lines")?),
+        );
         let layernorm = match &self.layernorm_pdl {
             // SAFETY: it waits before it touches a token, and nothing writes the memory that it
             // prefetches; callers enqueue it after a kernel.
@@ -165,7 +165,7 @@ impl HieraKernels {
         );
         need_exactly(x, F16 * elements, ALIGNMENT, "'h'")?;
         let units = elements / UNIT;
-        let args = [Arg::View(x), Arg::I32(int(units, "the number of elements")?)];
+        let args = arguments!(["hiera_gelu"]; View(x), I32(int(units, "the number of elements")?));
         let launch = Launch { grid: (blocks(units, THREADS as usize)?, 1, 1), threads: THREADS };
         // SAFETY: the arguments are the kernel's own, and the tensor was measured above.
         Ok(unsafe { self.gelu.launch(launch, &args, stream) }?)
@@ -191,12 +191,13 @@ impl HieraKernels {
         let elements = grid_out * grid_out * columns;
         need_exactly(s, F16 * 4 * elements, ALIGNMENT, "'s'")?;
         need_exactly(x, F32 * elements, ALIGNMENT, "'x'")?;
-        let args = [
-            Arg::View(s),
-            Arg::View(x),
-            Arg::I32(int(grid_out, "the side of the map")?),
-            Arg::I32(int(columns, "the number of columns")?),
-        ];
+        let args = arguments!(
+            ["hiera_max_pool"];
+            View(s),
+            View(x),
+            I32(int(grid_out, "the side of the map")?),
+            I32(int(columns, "the number of columns")?),
+        );
         int(elements, "the number of elements")?;
         let grid = (blocks(elements / UNIT, THREADS as usize)?, 1, 1);
         // SAFETY: the arguments are the kernel's own, and the tensors were measured above.

@@ -25,17 +25,11 @@ impl BlockGemms {
     pub fn of(block: &TrunkBlock) -> Self {
         let (rows, rows_out) = (block.tokens(), block.tokens_out());
         let (columns, columns_out) = (block.dim, block.dim_out);
-        let f16 = |rows, columns, depth| MatmulShape {
-            rows,
-            columns,
-            depth,
-            output: Element::F16,
-            residual: false,
-        };
-        let residual = |depth| MatmulShape {
+        let f16 = |m, n, k| MatmulShape { m, n, k, output: Element::F16, residual: false };
+        let residual = |k| MatmulShape {
             output: Element::F32,
             residual: true,
-            ..f16(rows_out, columns_out, depth)
+            ..f16(rows_out, columns_out, k)
         };
         let hidden = MLP_RATIO * columns_out;
         Self {

@@ -2,14 +2,12 @@
 The weights of all blocks on the device, in one piece of memory.
 */
 
-use std::cell::Cell;
-
 use anyhow::{Context, Result};
 
-pub(super) use crate::loaded::Affine;
-use cuda::cublaslt::ALIGNMENT;
-use cuda::{Gpu, MemoryTag, Stream, View};
-use vos::bundle::trunk::{self, BlockWeights};
+pub(super) use crate::device_weights::Affine;
+use crate::device_weights::DeviceWeights;
+use cuda::{Gpu, Stream, View};
+use vos::bundle::trunk::{BlockWeights, LayerBytes};
 
 /// The weights of one block.
 pub(super) struct DeviceBlock {
@@ -26,7 +24,7 @@ pub(super) struct DeviceBlock {
     pub mlp: View,
 }
 
-/// Brings all blocks' weights to the device.
+/// Uploads all blocks' weights.
 ///
 /// # Errors
 /// Too little memory, or another error of the driver.
@@ -35,40 +33,47 @@ pub(super) fn load(
     blocks: &[BlockWeights],
     stream: &Stream,
 ) -> Result<Vec<DeviceBlock>> {
-    let pieces = blocks.iter().flat_map(tensors);
-    let bytes = pieces.map(|bytes| bytes.len().next_multiple_of(ALIGNMENT)).sum();
-    let memory = View::new(&gpu.tagged(MemoryTag::Weights), bytes)?;
-    let at = Cell::new(0);
-    let put = |bytes: &[u8]| -> Result<View> {
-        let view = memory.part(at.get(), bytes.len())?;
-        at.set(at.get() + bytes.len().next_multiple_of(ALIGNMENT));
-        view.upload(bytes, stream)?;
-        Ok(view)
-    };
-    let both = |layer: trunk::Affine| -> Result<Affine> {
-        Ok(Affine { weight: put(layer.weight)?, bias: put(layer.bias)? })
-    };
-    let since = |start: usize| memory.part(start, at.get() - start);
-    let load = |block: &BlockWeights| -> Result<DeviceBlock> {
-        let norm1 = both(block.norm1)?;
-        let start = at.get();
-        let skip = block.skip.map(both).transpose()?;
-        let (qkv, proj) = (both(block.qkv)?, both(block.proj)?);
-        let around_attention = since(start)?;
-        let norm2 = both(block.norm2)?;
-        let start = at.get();
-        let (up, down) = (both(block.up)?, both(block.down)?);
-        let mlp = since(start)?;
-        Ok(DeviceBlock { norm1, skip, qkv, proj, norm2, up, down, around_attention, mlp })
-    };
+    let mut tensors = Vec::new();
+    for (at, block) in blocks.iter().enumerate() {
+        for (layer, LayerBytes { weight, bias }) in layers(block) {
+            tensors.push((format!("{at}.{layer}.weight"), weight));
+            tensors.push((format!("{at}.{layer}.bias"), bias));
+        }
+    }
+    let weights = DeviceWeights::upload(gpu, &tensors, stream)
+        .context("the weights of the trunk's blocks")?;
     let each = blocks.iter().enumerate().map(|(at, block)| {
-        load(block).with_context(|| format!("the weights of the trunk's block {at}"))
+        let layer = |name: &str| weights.layer(&format!("{at}.{name}"));
+        let span = |first: &str, last: &str| {
+            weights.span(&format!("{at}.{first}.weight"), &format!("{at}.{last}.bias"))
+        };
+        let first = if block.skip.is_some() { "skip" } else { "qkv" };
+        Ok(DeviceBlock {
+            norm1: layer("norm1")?,
+            skip: block.skip.map(|_| layer("skip")).transpose()?,
+            qkv: layer("qkv")?,
+            proj: layer("proj")?,
+            norm2: layer("norm2")?,
+            up: layer("up")?,
+            down: layer("down")?,
+            around_attention: span(first, "proj")?,
+            mlp: span("up", "down")?,
+        })
     });
     each.collect()
 }
 
-fn tensors<'a>(block: &BlockWeights<'a>) -> Vec<&'a [u8]> {
+/// A block's layers in the order of their use, which is their order in memory.
+fn layers<'a>(block: &BlockWeights<'a>) -> Vec<(&'static str, LayerBytes<'a>)> {
     let BlockWeights { norm1, skip, qkv, proj, norm2, up, down } = *block;
-    let all = [Some(norm1), skip, Some(qkv), Some(proj), Some(norm2), Some(up), Some(down)];
-    all.into_iter().flatten().flat_map(|layer| [layer.weight, layer.bias]).collect()
+    let all = [
+        ("norm1", Some(norm1)),
+        ("skip", skip),
+        ("qkv", Some(qkv)),
+        ("proj", Some(proj)),
+        ("norm2", Some(norm2)),
+        ("up", Some(up)),
+        ("down", Some(down)),
+    ];
+    all.into_iter().filter_map(|(name, layer)| Some((name, layer?))).collect()
 }

@@ -5,9 +5,10 @@ What a predicted mask and a ground truth have in common, counted on the device: 
 use anyhow::{Result, ensure};
 
 use crate::images::Topic;
+use crate::kernel::arguments;
 use crate::tables::Tables;
 use crate::{Kernels, blocks, int, need_exactly};
-use cuda::module::{Arg, Function, Launch};
+use cuda::module::{Function, Launch};
 use cuda::{Gpu, Stream, View};
 use vos::metrics::{self, Counts, MetricsKind};
 
@@ -85,19 +86,23 @@ impl MaskCounts {
         need_exactly(counters, COUNTERS_BYTES, 4, "the counters")?;
         counters.fill(0, stream)?;
         let [truth_edge, prediction_edge] = &self.edges;
-        let mut args: Vec<Arg> =
-            [truth, prediction, truth_edge, prediction_edge, counters].map(Arg::View).to_vec();
-        args.extend(self.sizes.map(Arg::I32));
-        args.push(Arg::I32(i32::from(self.half_pixels)));
+        let args = arguments!(
+            ["mask_boundaries"];
+            Views[5]([truth, prediction, truth_edge, prediction_edge, counters]),
+            Ints[3](self.sizes),
+            I32(i32::from(self.half_pixels)),
+        );
         let grid = (blocks(self.words_bytes / 8, THREADS as usize)?, 1, 1);
         // SAFETY: the arguments are mask_boundaries' own; masks and boundaries have the words of these sizes, and there
         // are eight counters.
         unsafe { self.boundaries.launch(Launch { grid, threads: THREADS }, &args, stream) }?;
         let [width, height, _] = self.sizes;
-        let mut args: Vec<Arg> =
-            [truth_edge, prediction_edge, counters, &self.half_widths].map(Arg::View).to_vec();
-        args.push(Arg::I32(self.radius));
-        args.extend(self.sizes.map(Arg::I32));
+        let args = arguments!(
+            ["mask_near"];
+            Views[4]([truth_edge, prediction_edge, counters, &self.half_widths]),
+            I32(self.radius),
+            Ints[3](self.sizes),
+        );
         let grid = (blocks(width as usize, THREADS as usize)?, height as u32, 2);
         // SAFETY: the arguments are mask_near's own; it looks at rows and words of these sizes only, and at `radius` + 1
         // half-widths.

@@ -12,7 +12,8 @@ use anyhow::{Result, ensure};
 use super::images::Topic;
 use super::tables::Tables;
 use super::{Kernels, blocks, int, need_exactly};
-use cuda::module::{Arg, Function, Launch};
+use crate::kernel::arguments;
+use cuda::module::{Function, Launch};
 use cuda::{Gpu, Stream, View};
 use vos::geometry::Geometry;
 
@@ -109,9 +110,11 @@ impl MaskMaker {
         need_exactly(words, objects * self.words_bytes, 8, "the mask")?;
         need_exactly(non_finite, objects * NON_FINITE_BYTES, 4, "the counters")?;
         let grid = (self.grid.0, self.grid.1, blocks(objects, 1)?);
-        let views = [low, words, non_finite, &self.columns, &self.rows];
-        let mut args = views.map(Arg::View).to_vec();
-        args.extend(self.sizes.map(Arg::I32));
+        let args = arguments!(
+            ["mask_words"];
+            Views[5]([low, words, non_finite, &self.columns, &self.rows]),
+            Ints[4](self.sizes),
+        );
         // SAFETY: the arguments are mask_words' own. Taps point inside the logits, and a block writes the words of its
         // object inside the rows and words of these sizes and adds to its counter; all views were measured above.
         unsafe { self.function.launch(Launch { grid, threads: THREADS }, &args, stream) }?;

@@ -8,11 +8,10 @@ use anyhow::Result;
 use super::scratch::{Scratch, TILE};
 use super::weights::{Asking, Layer, Read};
 use super::{Answer, MaskDecoder, Model};
+use crate::device_weights::Affine;
 use crate::images::Topic;
-use crate::kernel::{Kernel, Modules};
-use crate::loaded::Affine;
+use crate::kernel::{Kernel, Modules, arguments};
 use crate::{blocks, int};
-use cuda::module::Arg;
 use cuda::{Gpu, Stream, View};
 use vos::bundle::mask_decoder::TOKENS;
 
@@ -101,15 +100,16 @@ impl MaskDecoder {
         let Model { kernels, weights, .. } = &*self.model;
         let Scratch { sums, parts, .. } = &self.scratch;
         let tokens = self.tokens();
-        let args = [
-            Arg::View(image),
-            Arg::View(&weights.positions),
-            Arg::View(&weights.folded),
-            Arg::View(&read.values),
-            Arg::View(sums),
-            Arg::View(parts),
-            Arg::I32(int(tokens, "the number of tokens")?),
-        ];
+        let args = arguments!(
+            ["mask_decoder_token_to_image_attn"];
+            View(image),
+            View(&weights.positions),
+            View(&weights.folded),
+            View(&read.values),
+            View(sums),
+            View(parts),
+            I32(int(tokens, "the number of tokens")?),
+        );
         let grid = (blocks(tokens, TILE)?, 1, 1);
         // SAFETY: the arguments are mask_decoder_token_to_image_attn's own; the image was measured in `enqueue`, the weights where they were loaded, and sums
         // and parts have room for every tile of the launch.
@@ -127,22 +127,23 @@ impl MaskDecoder {
         let Model { kernels, weights, .. } = &*self.model;
         let Scratch { sums, parts, folded, keys, key_bias, values, image: out, .. } = &self.scratch;
         let tokens = self.tokens();
-        let args = [
-            Arg::View(image),
-            Arg::View(&weights.positions),
-            Arg::View(keys),
-            Arg::View(key_bias),
-            Arg::View(values),
-            Arg::View(&layer.write.out.bias),
-            Arg::View(&layer.write.norm.weight),
-            Arg::View(&layer.write.norm.bias),
-            Arg::View(out),
-            Arg::View(folded),
-            Arg::View(&next.values),
-            Arg::View(sums),
-            Arg::View(parts),
-            Arg::I32(int(tokens, "the number of tokens")?),
-        ];
+        let args = arguments!(
+            ["mask_decoder_image_to_token_attn"];
+            View(image),
+            View(&weights.positions),
+            View(keys),
+            View(key_bias),
+            View(values),
+            View(&layer.write.out.bias),
+            View(&layer.write.norm.weight),
+            View(&layer.write.norm.bias),
+            View(out),
+            View(folded),
+            View(&next.values),
+            View(sums),
+            View(parts),
+            I32(int(tokens, "the number of tokens")?),
+        );
         let grid = (blocks(tokens, TILE)?, 1, 1);
         // SAFETY: as in `read`; `image` is what `enqueue` measured or the scratch's own, which has the same size.
         unsafe { kernels.image_to_token_attn.launch(grid, &args, stream) }
@@ -158,18 +159,19 @@ impl MaskDecoder {
     ) -> Result<()> {
         let Scratch { sums, parts, .. } = &self.scratch;
         let tiles = self.tokens().div_ceil(TILE);
-        let args = [
-            Arg::View(sums),
-            Arg::View(parts),
-            Arg::View(&read.value_bias),
-            Arg::View(&read.out.weight),
-            Arg::View(&read.out.bias),
-            Arg::View(queries),
-            Arg::View(&read.norm.weight),
-            Arg::View(&read.norm.bias),
-            Arg::View(out),
-            Arg::I32(int(tiles, "the number of tiles")?),
-        ];
+        let args = arguments!(
+            ["mask_decoder_combine_splits"];
+            View(sums),
+            View(parts),
+            View(&read.value_bias),
+            View(&read.out.weight),
+            View(&read.out.bias),
+            View(queries),
+            View(&read.norm.weight),
+            View(&read.norm.bias),
+            View(out),
+            I32(int(tiles, "the number of tiles")?),
+        );
         let grid = (TOKENS as u32, 1, 1);
         // SAFETY: the arguments are mask_decoder_combine_splits's own: as many tiles as the kernels over the image wrote, weights that were measured
         // where they were loaded, and tokens of the scratch or the weights.
@@ -181,19 +183,20 @@ impl MaskDecoder {
         let Kernels { token_mlp_up, token_mlp_down, .. } = &self.model.kernels;
         let Scratch { hidden, sum, .. } = &self.scratch;
         let Affine { weight, bias } = &layer.up;
-        let args = [queries, weight, bias, hidden].map(Arg::View);
+        let args =
+            arguments!(["mask_decoder_token_mlp_up"]; Views[4]([queries, weight, bias, hidden]));
         let grid = (HIDDEN_BLOCKS, 1, 1);
         // SAFETY: the arguments are mask_decoder_token_mlp_up's own, weights that were measured where they were loaded and scratch.
         unsafe { token_mlp_up.launch(grid, &args, stream) }?;
         let Affine { weight, bias } = &layer.down;
-        let args = [hidden, weight, bias, queries, sum].map(Arg::View);
+        let args = arguments!(["mask_decoder_token_mlp_down"]; Views[5]([hidden, weight, bias, queries, sum]));
         let grid = (NARROW_BLOCKS, 1, 1);
         // SAFETY: as above, mask_decoder_token_mlp_down's own.
         unsafe { token_mlp_down.launch(grid, &args, stream) }
     }
 
     /// What both kernels take that fold what the image reads.
-    pub(super) fn folding<'a>(&'a self, layer: &'a Layer, queries: &'a View) -> [Arg<'a>; 15] {
+    pub(super) fn folding<'a>(&'a self, layer: &'a Layer, queries: &'a View) -> [&'a View; 15] {
         let Scratch { sum, keys, key_bias, values, .. } = &self.scratch;
         let write = &layer.write;
         [
@@ -213,15 +216,17 @@ impl MaskDecoder {
             key_bias,
             values,
         ]
-        .map(Arg::View)
     }
 
     /// Behind layer 0: `queries` and what the image reads of them, and what layer 1's tokens attend to among each other.
     pub(super) fn fold_self_attn(&self, queries: &View, stream: &Stream) -> Result<()> {
         let Model { kernels, weights, .. } = &*self.model;
         let Affine { weight, bias } = &weights.among.qkv;
-        let mut args = self.folding(&weights.layers[0], queries).to_vec();
-        args.extend([weight, bias, &self.scratch.attended].map(Arg::View));
+        let args = arguments!(
+            ["mask_decoder_fold_self_attn"];
+            Views[15](self.folding(&weights.layers[0], queries)),
+            Views[3]([weight, bias, &self.scratch.attended]),
+        );
         let grid = (2 * TOKENS as u32, 1, 1);
         // SAFETY: the arguments are mask_decoder_fold_self_attn's own, weights that were measured where they were loaded and scratch.
         unsafe { kernels.fold_self_attn.launch(grid, &args, stream) }
@@ -237,7 +242,7 @@ impl MaskDecoder {
         let Model { kernels, weights, .. } = &*self.model;
         let Scratch { attended, folded, .. } = &self.scratch;
         let (among, Asking { query, key }) = (&weights.among, &weights.asking);
-        let args = [
+        let views = [
             attended,
             &among.out.weight,
             &among.out.bias,
@@ -250,8 +255,8 @@ impl MaskDecoder {
             key,
             out,
             folded,
-        ]
-        .map(Arg::View);
+        ];
+        let args = arguments!(["mask_decoder_token_self_attn"]; Views[12](views));
         let grid = (TOKENS as u32, 1, 1);
         // SAFETY: the arguments are mask_decoder_token_self_attn's own, weights that were measured where they were loaded and scratch; `out` is other
         // memory than `queries`, which all blocks read.
@@ -262,8 +267,11 @@ impl MaskDecoder {
     pub(super) fn fold_token_to_image(&self, queries: &View, stream: &Stream) -> Result<()> {
         let Model { kernels, weights, .. } = &*self.model;
         let Asking { query, key } = &weights.last_asking;
-        let mut args = self.folding(&weights.layers[1], queries).to_vec();
-        args.extend([&query.weight, &query.bias, key, &self.scratch.folded].map(Arg::View));
+        let args = arguments!(
+            ["mask_decoder_fold_token_to_image"];
+            Views[15](self.folding(&weights.layers[1], queries)),
+            Views[4]([&query.weight, &query.bias, key, &self.scratch.folded]),
+        );
         let grid = (2 * TOKENS as u32, 1, 1);
         // SAFETY: the arguments are mask_decoder_fold_token_to_image's own, weights that were measured where they were loaded and scratch.
         unsafe { kernels.fold_token_to_image.launch(grid, &args, stream) }
@@ -281,31 +289,33 @@ impl MaskDecoder {
         let heads = &weights.heads;
         for (at, (from, to)) in [(decoded, a), (a, b)].into_iter().enumerate() {
             let Affine { weight, bias } = &heads.inner[at];
-            let args = [
-                Arg::View(from),
-                Arg::View(weight),
-                Arg::View(bias),
-                Arg::View(to),
-                Arg::I32(i32::from(at == 0)),
-            ];
+            let args = arguments!(
+                ["mask_decoder_head_mlps"];
+                    View(from),
+                    View(weight),
+                    View(bias),
+                    View(to),
+                    I32(i32::from(at == 0)),
+            );
             let grid = (HEAD_ROWS, HEADS_BLOCKS, 1);
             // SAFETY: the arguments are mask_decoder_head_mlps' own, weights that were measured where they were loaded and scratch.
             unsafe { kernels.head_mlps.launch(grid, &args, stream) }?;
         }
-        let args = [
-            Arg::View(b),
-            Arg::View(&heads.score),
-            Arg::View(&heads.iou),
-            Arg::View(&heads.hyper),
-            Arg::View(&heads.pointer),
-            Arg::View(&heads.no_pointer),
-            Arg::View(&answer.iou),
-            Arg::View(&answer.ious),
-            Arg::View(&answer.pointer),
-            Arg::View(&answer.score),
-            Arg::View(vector),
-            Arg::I32(i32::from(shape.probable)),
-        ];
+        let args = arguments!(
+            ["mask_decoder_head_outputs"];
+            View(b),
+            View(&heads.score),
+            View(&heads.iou),
+            View(&heads.hyper),
+            View(&heads.pointer),
+            View(&heads.no_pointer),
+            View(&answer.iou),
+            View(&answer.ious),
+            View(&answer.pointer),
+            View(&answer.score),
+            View(vector),
+            I32(i32::from(shape.probable)),
+        );
         let grid = (ANSWER_BLOCKS, 1, 1);
         // SAFETY: as above, mask_decoder_head_outputs's own; the answer was measured in `enqueue`.
         unsafe { kernels.head_outputs.launch(grid, &args, stream) }
@@ -320,21 +330,22 @@ impl MaskDecoder {
     ) -> Result<()> {
         let Model { kernels, weights, shape } = &*self.model;
         let (masks, scratch) = (&weights.masks, &self.scratch);
-        let args = [
-            Arg::View(&scratch.image),
-            Arg::View(hr0),
-            Arg::View(hr1),
-            Arg::View(&masks.first.weight),
-            Arg::View(&masks.first.bias),
-            Arg::View(&masks.norm.weight),
-            Arg::View(&masks.norm.bias),
-            Arg::View(&masks.second.weight),
-            Arg::View(&masks.second.bias),
-            Arg::View(&scratch.vector),
-            Arg::View(&answer.score),
-            Arg::View(&answer.low),
-            Arg::I32(int(shape.grid, "the side of the map")?),
-        ];
+        let args = arguments!(
+            ["mask_decoder_upscale_masks"];
+            View(&scratch.image),
+            View(hr0),
+            View(hr1),
+            View(&masks.first.weight),
+            View(&masks.first.bias),
+            View(&masks.norm.weight),
+            View(&masks.norm.bias),
+            View(&masks.second.weight),
+            View(&masks.second.bias),
+            View(&scratch.vector),
+            View(&answer.score),
+            View(&answer.low),
+            I32(int(shape.grid, "the side of the map")?),
+        );
         let grid = (blocks(self.tokens(), MASK_TILE)?, PIXELS, 1);
         // SAFETY: the arguments are mask_decoder_upscale_masks' own; features and answer were measured in `enqueue`, the weights where they were
         // loaded, and the scratch is of the same shape.

@@ -4,7 +4,7 @@ The weights of a mask decoder on the device, all of them in one piece of memory.
 
 use anyhow::{Context, Result};
 
-use crate::loaded::{Affine, Loaded};
+use crate::device_weights::{Affine, DeviceWeights};
 use cuda::{Gpu, Stream, View};
 use vos::bundle::mask_decoder::LAYERS;
 use vos::bundle::{FusedPart, MaskDecoderPart, MaskDecoderShape, MaskDecoderWeights};
@@ -102,16 +102,16 @@ impl Weights {
         stream: &Stream,
     ) -> Result<Self> {
         let tensors = MaskDecoderPart::tensors(&shape);
-        Loaded::new(gpu, &tensors, |name| file.get(name), stream)
-            .and_then(|loaded| Decoder(loaded).all())
+        DeviceWeights::of_file(gpu, &tensors, |name| file.get(name), stream)
+            .and_then(|weights| MaskDecoderTensors(weights).all())
             .with_context(|| format!("of a mask decoder whose map has side {}", shape.grid))
     }
 }
 
-/// All tensors on the device, by the names of the file less what is in front of all.
-struct Decoder(Loaded);
+/// All tensors on the device, by their names in the file without the prefix `decoder.`
+struct MaskDecoderTensors(DeviceWeights);
 
-impl Decoder {
+impl MaskDecoderTensors {
     fn all(&self) -> Result<Weights> {
         Ok(Weights {
             positions: self.one("pe")?,
@@ -121,14 +121,14 @@ impl Decoder {
             layers: [self.layer("layers.0")?, self.layer("layers.1")?],
             among: Among {
                 qkv: self.norm("layers.1.self")?,
-                out: self.product("layers.1.self.out")?,
+                out: self.matmul("layers.1.self.out")?,
                 norm: self.norm("layers.1.self.norm")?,
             },
             asking: self.asking("layers.1.read")?,
             last: self.read("last")?,
             last_asking: self.asking("last")?,
             heads: Heads {
-                inner: [self.product("heads.inner0")?, self.product("heads.inner1")?],
+                inner: [self.matmul("heads.inner0")?, self.matmul("heads.inner1")?],
                 score: self.one("heads.score")?,
                 iou: self.one("heads.iou")?,
                 hyper: self.one("heads.hyper")?,
@@ -145,11 +145,11 @@ impl Decoder {
 
     fn layer(&self, name: &str) -> Result<Layer> {
         let of = |part: &str| format!("{name}.{part}");
-        let write = |part: &str| self.product(&of(&format!("write.{part}")));
+        let write = |part: &str| self.matmul(&of(&format!("write.{part}")));
         Ok(Layer {
             read: self.read(&of("read"))?,
-            up: self.product(&of("up"))?,
-            down: self.product(&of("down"))?,
+            up: self.matmul(&of("up"))?,
+            down: self.matmul(&of("down"))?,
             norm3: self.norm(&of("norm3"))?,
             write: Write {
                 key: write("key")?,
@@ -165,25 +165,24 @@ impl Decoder {
         Ok(Read {
             values: self.one(&format!("{name}.values"))?,
             value_bias: self.one(&format!("{name}.value_bias"))?,
-            out: self.product(&format!("{name}.out"))?,
+            out: self.matmul(&format!("{name}.out"))?,
             norm: self.norm(&format!("{name}.norm"))?,
         })
     }
 
     fn asking(&self, name: &str) -> Result<Asking> {
         Ok(Asking {
-            query: self.product(&format!("{name}.query"))?,
+            query: self.matmul(&format!("{name}.query"))?,
             key: self.one(&format!("{name}.key"))?,
         })
     }
 
-    /// A product's weight has the product's name.
-    fn product(&self, name: &str) -> Result<Affine> {
-        self.0.product(&of_decoder(name))
+    fn matmul(&self, name: &str) -> Result<Affine> {
+        self.0.matmul(&of_decoder(name))
     }
 
     fn norm(&self, name: &str) -> Result<Affine> {
-        self.0.norm(&of_decoder(name))
+        self.0.layer(&of_decoder(name))
     }
 
     fn both(&self, weight: &str, bias: &str) -> Result<Affine> {

@@ -8,11 +8,10 @@ use anyhow::{Context, Result};
 use super::MemoryEncoder;
 use super::scratch::{LatentScratch, SPLIT, Scratch};
 use super::weights::{Block, Convolution, Join, Latents, Layer};
+use crate::device_weights::Affine;
 use crate::images::Topic;
-use crate::kernel::{Kernel, Modules};
-use crate::loaded::Affine;
+use crate::kernel::{Kernel, Modules, arguments};
 use crate::{blocks, int};
-use cuda::module::Arg;
 use cuda::{Gpu, Stream, View};
 use vos::bundle::MemoryEncoderShape;
 use vos::bundle::memory_encoder::LATENTS;
@@ -110,22 +109,23 @@ impl MemoryEncoder {
     /// The mask of `low`, and its first two convolutions.
     pub(super) fn mask_convs(&self, low: &View, binary: &View, stream: &Stream) -> Result<()> {
         let [first, second] = &self.weights.mask;
-        let args = [
-            Arg::View(low),
-            Arg::View(binary),
-            Arg::F32(self.shape.scale),
-            Arg::F32(self.shape.offset),
-            Arg::View(&first.product.weight),
-            Arg::View(&first.product.bias),
-            Arg::View(&first.norm.weight),
-            Arg::View(&first.norm.bias),
-            Arg::View(&second.product.weight),
-            Arg::View(&second.product.bias),
-            Arg::View(&second.norm.weight),
-            Arg::View(&second.norm.bias),
-            Arg::View(&self.scratch.narrow),
-            self.grid()?,
-        ];
+        let args = arguments!(
+            ["memory_encoder_mask_convs"];
+            View(low),
+            View(binary),
+            F32(self.shape.scale),
+            F32(self.shape.offset),
+            View(&first.product.weight),
+            View(&first.product.bias),
+            View(&first.norm.weight),
+            View(&first.norm.bias),
+            View(&second.product.weight),
+            View(&second.product.bias),
+            View(&second.norm.weight),
+            View(&second.norm.bias),
+            View(&self.scratch.narrow),
+            I32(self.grid()?),
+        );
         let grid = tiles(4 * self.shape.grid, MASK_TILE)?;
         // SAFETY: the arguments are memory_encoder_mask_convs's own; logits and the choice of masks were measured in `enqueue`, the weights where they
         // were loaded, and the result has room for every pixel of the map's side.
@@ -136,15 +136,16 @@ impl MemoryEncoder {
     pub(super) fn mask_downsample(&self, stream: &Stream) -> Result<()> {
         let Convolution { product, norm } = &self.weights.widen;
         let Scratch { narrow, wide, .. } = &self.scratch;
-        let args = [
-            Arg::View(narrow),
-            Arg::View(&product.weight),
-            Arg::View(&product.bias),
-            Arg::View(&norm.weight),
-            Arg::View(&norm.bias),
-            Arg::View(wide),
-            self.grid()?,
-        ];
+        let args = arguments!(
+            ["memory_encoder_mask_downsample"];
+            View(narrow),
+            View(&product.weight),
+            View(&product.bias),
+            View(&norm.weight),
+            View(&norm.bias),
+            View(wide),
+            I32(self.grid()?),
+        );
         let grid = tiles(2 * self.shape.grid, MASK_TILE)?;
         // SAFETY: the arguments are memory_encoder_mask_downsample's own, weights that were measured where they were loaded and scratch of the same shape.
         unsafe { self.kernels.mask_downsample.launch(grid, &args, stream) }
@@ -154,19 +155,20 @@ impl MemoryEncoder {
     pub(super) fn fuse_mask_and_features(&self, feat: &View, stream: &Stream) -> Result<()> {
         let Join { mask: Convolution { product, norm }, projections: [mask, feature], bias } =
             &self.weights.join;
-        let args = [
-            Arg::View(&self.scratch.wide),
-            Arg::View(&product.weight),
-            Arg::View(&product.bias),
-            Arg::View(&norm.weight),
-            Arg::View(&norm.bias),
-            Arg::View(mask),
-            Arg::View(feat),
-            Arg::View(feature),
-            Arg::View(bias),
-            Arg::View(&self.scratch.x),
-            self.grid()?,
-        ];
+        let args = arguments!(
+            ["memory_encoder_fuse_mask_and_features"];
+            View(&self.scratch.wide),
+            View(&product.weight),
+            View(&product.bias),
+            View(&norm.weight),
+            View(&norm.bias),
+            View(mask),
+            View(feat),
+            View(feature),
+            View(bias),
+            View(&self.scratch.x),
+            I32(self.grid()?),
+        );
         let grid = tiles(self.shape.grid, JOIN_TILE)?;
         // SAFETY: the arguments are memory_encoder_fuse_mask_and_features's own; the features were measured in `enqueue`, the weights where they were loaded, and the
         // scratch is of the same shape.
@@ -177,15 +179,16 @@ impl MemoryEncoder {
     pub(super) fn dwconv7x7(&self, block: &Block, stream: &Stream) -> Result<()> {
         let Convolution { product, norm } = &block.spread;
         let Scratch { x, y, .. } = &self.scratch;
-        let args = [
-            Arg::View(x),
-            Arg::View(&product.weight),
-            Arg::View(&product.bias),
-            Arg::View(&norm.weight),
-            Arg::View(&norm.bias),
-            Arg::View(y),
-            self.grid()?,
-        ];
+        let args = arguments!(
+            ["memory_encoder_dwconv7x7"];
+            View(x),
+            View(&product.weight),
+            View(&product.bias),
+            View(&norm.weight),
+            View(&norm.bias),
+            View(y),
+            I32(self.grid()?),
+        );
         let grid = tiles(self.shape.grid, SPREAD_TILE)?;
         // SAFETY: the arguments are memory_encoder_dwconv7x7's own, weights that were measured where they were loaded and scratch of the same shape;
         // it reads `x`, of which it writes nothing.
@@ -195,16 +198,17 @@ impl MemoryEncoder {
     /// A block's MLP, in place.
     pub(super) fn convnext_mlp(&self, block: &Block, stream: &Stream) -> Result<()> {
         let Scratch { x, y, .. } = &self.scratch;
-        let args = [
-            Arg::View(y),
-            Arg::View(x),
-            Arg::View(&block.up.weight),
-            Arg::View(&block.up.bias),
-            Arg::View(&block.down.weight),
-            Arg::View(&block.down.bias),
-            Arg::View(x),
-            self.count()?,
-        ];
+        let args = arguments!(
+            ["memory_encoder_convnext_mlp"];
+            View(y),
+            View(x),
+            View(&block.up.weight),
+            View(&block.up.bias),
+            View(&block.down.weight),
+            View(&block.down.bias),
+            View(x),
+            I32(self.count()?),
+        );
         // SAFETY: the arguments are memory_encoder_convnext_mlp's own, weights that were measured where they were loaded and scratch of the same shape; a
         // block reads no tokens of `x` but those that it writes.
         unsafe { self.kernels.convnext_mlp.launch(self.mixing()?, &args, stream) }
@@ -220,20 +224,21 @@ impl MemoryEncoder {
     ) -> Result<()> {
         let Scratch { x, y, .. } = &self.scratch;
         let Affine { weight, bias } = &self.weights.out;
-        let args = [
-            Arg::View(y),
-            Arg::View(x),
-            Arg::View(&block.up.weight),
-            Arg::View(&block.up.bias),
-            Arg::View(&block.down.weight),
-            Arg::View(&block.down.bias),
-            Arg::View(weight),
-            Arg::View(bias),
-            Arg::View(score),
-            Arg::View(&self.weights.absent),
-            Arg::View(memory),
-            self.count()?,
-        ];
+        let args = arguments!(
+            ["memory_encoder_convnext_mlp_proj"];
+            View(y),
+            View(x),
+            View(&block.up.weight),
+            View(&block.up.bias),
+            View(&block.down.weight),
+            View(&block.down.bias),
+            View(weight),
+            View(bias),
+            View(score),
+            View(&self.weights.absent),
+            View(memory),
+            I32(self.count()?),
+        );
         // SAFETY: as in `mix`, memory_encoder_convnext_mlp_proj's own; the score was measured in `enqueue`, as was the memory, unless it is the scratch's.
         unsafe { self.kernels.convnext_mlp_proj.launch(self.mixing()?, &args, stream) }
     }
@@ -247,17 +252,18 @@ impl MemoryEncoder {
         stream: &Stream,
     ) -> Result<()> {
         let (latents, kernels) = self.of_latents()?;
-        let args = [
-            Arg::View(&work.memory),
-            Arg::View(&layer.norm.weight),
-            Arg::View(&layer.norm.bias),
-            Arg::View(&layer.kv),
-            Arg::View(&latents.positions),
-            Arg::View(queries),
-            Arg::View(&work.sums),
-            Arg::View(&work.parts),
-            self.count()?,
-        ];
+        let args = arguments!(
+            ["perceiver_1d_cross_attn"];
+            View(&work.memory),
+            View(&layer.norm.weight),
+            View(&layer.norm.bias),
+            View(&layer.kv),
+            View(&latents.positions),
+            View(queries),
+            View(&work.sums),
+            View(&work.parts),
+            I32(self.count()?),
+        );
         let grid = (blocks(LATENTS, ATTEND_TILE)?, blocks(self.tokens(), SPLIT)?, 1);
         // SAFETY: the arguments are perceiver_1d_cross_attn's own, weights that were measured where they were loaded and scratch; sums and parts have
         // room for every split of the launch.
@@ -273,22 +279,23 @@ impl MemoryEncoder {
         stream: &Stream,
     ) -> Result<()> {
         let (_, kernels) = self.of_latents()?;
-        let args = [
-            Arg::View(&work.sums),
-            Arg::View(&work.parts),
-            Arg::I32(int(self.tokens().div_ceil(SPLIT), "the number of splits")?),
-            Arg::View(before),
-            Arg::View(&layer.out),
-            Arg::View(&layer.ff.norm.weight),
-            Arg::View(&layer.ff.norm.bias),
-            Arg::View(&layer.ff.up),
-            Arg::View(&layer.ff.down),
-            Arg::View(&layer.self_norm.weight),
-            Arg::View(&layer.self_norm.bias),
-            Arg::View(&layer.self_qkv),
-            Arg::View(&work.mixed),
-            Arg::View(&work.qkv),
-        ];
+        let args = arguments!(
+            ["perceiver_1d_mlp"];
+            View(&work.sums),
+            View(&work.parts),
+            I32(int(self.tokens().div_ceil(SPLIT), "the number of splits")?),
+            View(before),
+            View(&layer.out),
+            View(&layer.ff.norm.weight),
+            View(&layer.ff.norm.bias),
+            View(&layer.ff.up),
+            View(&layer.ff.down),
+            View(&layer.self_norm.weight),
+            View(&layer.self_norm.bias),
+            View(&layer.self_qkv),
+            View(&work.mixed),
+            View(&work.qkv),
+        );
         // SAFETY: the arguments are perceiver_1d_mlp's own: as many splits as `attend` wrote, weights that were measured where they were loaded,
         // and latents of the scratch or the weights.
         unsafe { kernels.mlp.launch(self.latent_blocks()?, &args, stream) }
@@ -304,20 +311,21 @@ impl MemoryEncoder {
         stream: &Stream,
     ) -> Result<()> {
         let (_, kernels) = self.of_latents()?;
-        let args = [
-            Arg::View(&work.qkv),
-            Arg::View(&work.mixed),
-            Arg::View(&layer.self_out),
-            Arg::View(&layer.self_ff.norm.weight),
-            Arg::View(&layer.self_ff.norm.bias),
-            Arg::View(&layer.self_ff.up),
-            Arg::View(&layer.self_ff.down),
-            Arg::View(&norm.weight),
-            Arg::View(&norm.bias),
-            query.map_or(Arg::Null, Arg::View),
-            Arg::View(&work.latents),
-            Arg::View(result),
-        ];
+        let args = arguments!(
+            ["perceiver_1d_self_attn"];
+            View(&work.qkv),
+            View(&work.mixed),
+            View(&layer.self_out),
+            View(&layer.self_ff.norm.weight),
+            View(&layer.self_ff.norm.bias),
+            View(&layer.self_ff.up),
+            View(&layer.self_ff.down),
+            View(&norm.weight),
+            View(&norm.bias),
+            Optional(query),
+            View(&work.latents),
+            View(result),
+        );
         // SAFETY: the arguments are perceiver_1d_self_attn's own, which takes a null pointer for no query; weights were measured where they were
         // loaded, and the result is the scratch's or half of what was measured in `enqueue`: 256 latents either way.
         unsafe { kernels.self_attn.launch(self.latent_blocks()?, &args, stream) }
@@ -331,14 +339,15 @@ impl MemoryEncoder {
         stream: &Stream,
     ) -> Result<()> {
         let (latents, kernels) = self.of_latents()?;
-        let args = [
-            Arg::View(&work.memory),
-            Arg::View(&latents.map),
-            Arg::View(&latents.halves),
-            Arg::View(&latents.floats),
-            Arg::View(result),
-            self.grid()?,
-        ];
+        let args = arguments!(
+            ["perceiver_2d_window_attn"];
+            View(&work.memory),
+            View(&latents.map),
+            View(&latents.halves),
+            View(&latents.floats),
+            View(result),
+            I32(self.grid()?),
+        );
         let grid = (blocks(LATENTS, WINDOW_TILE)?, 1, 1);
         // SAFETY: the arguments are perceiver_2d_window_attn' own, weights that were measured where they were loaded, scratch of the same shape, and
         // half of what was measured in `enqueue`.
@@ -358,12 +367,12 @@ impl MemoryEncoder {
         Ok((blocks(LATENTS, LATENT_TILE)?, 1, 1))
     }
 
-    fn grid(&self) -> Result<Arg<'_>> {
-        Ok(Arg::I32(int(self.shape.grid, "the side of the map")?))
+    fn grid(&self) -> Result<i32> {
+        int(self.shape.grid, "the side of the map")
     }
 
-    fn count(&self) -> Result<Arg<'_>> {
-        Ok(Arg::I32(int(self.tokens(), "the number of tokens")?))
+    fn count(&self) -> Result<i32> {
+        int(self.tokens(), "the number of tokens")
     }
 }
 

@@ -4,7 +4,7 @@ The weights of a memory encoder on the device, all of them in one piece of memor
 
 use anyhow::{Context, Result};
 
-use crate::loaded::{Affine, Loaded};
+use crate::device_weights::{Affine, DeviceWeights};
 use cuda::{Gpu, Stream, View};
 use vos::bundle::memory_encoder::{BLOCKS, LAYERS};
 use vos::bundle::{FusedPart, MemoryEncoderPart, MemoryEncoderShape, MemoryEncoderWeights};
@@ -102,22 +102,22 @@ impl Weights {
         stream: &Stream,
     ) -> Result<Self> {
         let tensors = MemoryEncoderPart::tensors(&shape);
-        Loaded::new(gpu, &tensors, |name| file.get(name), stream)
-            .and_then(|loaded| Named(loaded).all(shape))
+        DeviceWeights::of_file(gpu, &tensors, |name| file.get(name), stream)
+            .and_then(|weights| MemoryEncoderTensors(weights).all(shape))
             .with_context(|| format!("of a memory encoder whose map has side {}", shape.grid))
     }
 }
 
 /// All tensors on the device.
-struct Named(Loaded);
+struct MemoryEncoderTensors(DeviceWeights);
 
-impl Named {
+impl MemoryEncoderTensors {
     fn all(&self, shape: MemoryEncoderShape) -> Result<Weights> {
         let one = |name: &str| self.0.one(name);
         let mask = |at: usize| -> Result<Convolution> {
             let of = |part: &str| format!("memory.mask.{part}{at}");
             let product = self.0.both(&of("weight"), &of("bias"))?;
-            Ok(Convolution { product, norm: self.0.norm(&of("norm"))? })
+            Ok(Convolution { product, norm: self.0.layer(&of("norm"))? })
         };
         Ok(Weights {
             mask: [mask(1)?, mask(2)?],
@@ -128,25 +128,28 @@ impl Named {
                 bias: one("memory.join.sum_bias")?,
             },
             blocks: [self.block("memory.blocks.0")?, self.block("memory.blocks.1")?],
-            out: self.0.product("memory.out")?,
+            out: self.0.matmul("memory.out")?,
             absent: one("memory.absent")?,
             latents: shape.latents.then(|| self.latents()).transpose()?,
         })
     }
 
     fn convolution(&self, name: &str) -> Result<Convolution> {
-        Ok(Convolution { product: self.0.norm(name)?, norm: self.0.norm(&format!("{name}.norm"))? })
+        Ok(Convolution {
+            product: self.0.layer(name)?,
+            norm: self.0.layer(&format!("{name}.norm"))?,
+        })
     }
 
     fn block(&self, name: &str) -> Result<Block> {
         let of = |part: &str| format!("{name}.{part}");
         Ok(Block {
             spread: Convolution {
-                product: self.0.product(&of("spread"))?,
-                norm: self.0.norm(&of("norm"))?,
+                product: self.0.matmul(&of("spread"))?,
+                norm: self.0.layer(&of("norm"))?,
             },
-            up: self.0.product(&of("up"))?,
-            down: self.0.product(&of("down"))?,
+            up: self.0.matmul(&of("up"))?,
+            down: self.0.matmul(&of("down"))?,
         })
     }
 
@@ -159,10 +162,10 @@ impl Named {
             positions: one("positions")?,
             layers: [self.layer("latents.layers.0")?, self.layer("latents.layers.1")?],
             asks: Asks {
-                norm: self.0.norm("latents.layers.1.query.norm")?,
+                norm: self.0.layer("latents.layers.1.query.norm")?,
                 weight: one("layers.1.query.weight")?,
             },
-            last: self.0.norm("latents.last")?,
+            last: self.0.layer("latents.last")?,
             halves: one("windows.halves")?,
             floats: one("windows.floats")?,
         })
@@ -170,7 +173,7 @@ impl Named {
 
     fn layer(&self, name: &str) -> Result<Layer> {
         let one = |part: &str| self.0.one(&format!("{name}.{part}"));
-        let norm = |part: &str| self.0.norm(&format!("{name}.{part}"));
+        let norm = |part: &str| self.0.layer(&format!("{name}.{part}"));
         let mlp = |part: &str| -> Result<Mlp> {
             let of = |inner: &str| format!("{part}.{inner}");
             Ok(Mlp { norm: norm(&of("norm"))?, up: one(&of("up"))?, down: one(&of("down"))? })

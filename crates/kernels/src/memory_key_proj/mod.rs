@@ -9,7 +9,8 @@ use anyhow::{Context, Result, ensure};
 
 use super::images::{self, Topic};
 use super::{blocks, int, need_exactly};
-use cuda::module::{Arg, Function, Launch};
+use crate::kernel::arguments;
+use cuda::module::{Function, Launch};
 use cuda::{Gpu, MemoryTag, Stream, View};
 use vos::bundle::{MemoryKeyProjShape, MemoryKeyProjWeights};
 
@@ -55,7 +56,7 @@ impl MemoryKeyProj {
     ) -> Result<Self> {
         let (modules, form) = images::load(gpu, &[Topic::MemoryKeyProj])?;
         log::debug!("the memory attention's keys from {form}");
-        let (_, module) = modules.first().context("no kernels about keys")?;
+        let module = modules.first().context("no kernels about keys")?;
         let function = module.function("memory_key_proj")?;
         let MemoryKeyProjShape { layers, memories, tokens, pointers, pointer_times } = shape;
         ensure!(
@@ -135,25 +136,26 @@ impl MemoryKeyProj {
         if let Some(times) = times {
             need_exactly(times, FLOAT * all_pointers, FLOAT, "'ptr_t'")?;
         }
-        let of_times = |at: usize| self.times.as_ref().map_or(Arg::Null, |all| Arg::View(&all[at]));
-        let args = [
-            Arg::View(memories),
-            Arg::View(ages),
-            Arg::View(pointers),
-            times.map_or(Arg::Null, Arg::View),
-            Arg::View(&self.weight),
-            Arg::View(&self.bias),
-            Arg::View(&self.positions),
-            Arg::View(&self.ages),
-            Arg::View(&self.turns),
-            of_times(0),
-            of_times(1),
-            of_times(2),
-            Arg::View(keys),
-            Arg::I32(int(count, "the number of memories")?),
-            Arg::I32(int(tokens, "the number of tokens")?),
-            Arg::I32(int(all_pointers, "the number of pointers")?),
-        ];
+        let of_times = |at: usize| self.times.as_ref().map(|all| &all[at]);
+        let args = arguments!(
+            ["memory_key_proj"];
+            View(memories),
+            View(ages),
+            View(pointers),
+            Optional(times),
+            View(&self.weight),
+            View(&self.bias),
+            View(&self.positions),
+            View(&self.ages),
+            View(&self.turns),
+            Optional(of_times(0)),
+            Optional(of_times(1)),
+            Optional(of_times(2)),
+            View(keys),
+            I32(int(count, "the number of memories")?),
+            I32(int(tokens, "the number of tokens")?),
+            I32(int(all_pointers, "the number of pointers")?),
+        );
         let launch = Launch { grid: self.grid, threads: THREADS };
         // SAFETY: the arguments are memory_key_proj' own, and all tensors were measured above and in `new`. What `ages` says are rows of
         // the ages' weights: bank_inputs writes numbers below the number of memories.

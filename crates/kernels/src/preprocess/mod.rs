@@ -13,7 +13,8 @@ use half::f16;
 use super::images::Topic;
 use super::tables::{Axis, Place, Tables};
 use super::{Element, Filter, Kernels, blocks, int, need, need_exactly};
-use cuda::module::{Arg, Function, Launch};
+use crate::kernel::arguments;
+use cuda::module::{Function, Launch};
 use cuda::{Gpu, Pinned, Stream, View};
 use vos::geometry::Geometry;
 use vos::preprocess::{linear, pillow, tables};
@@ -138,26 +139,29 @@ impl Preprocess {
     fn launch(&self, frame: &View, image: &View, stream: &Stream) -> Result<()> {
         need(frame, self.frame_bytes, 4, "the frame")?;
         need_exactly(image, self.image_bytes, 2 * self.element.bytes(), "the network's input")?;
-        let mut args = vec![Arg::View(frame), Arg::View(image)];
-        match &self.form {
-            Form::Bicubic { values, x, groups, y, longest } => {
-                args.push(Arg::View(values));
-                args.extend(x.iter().map(Arg::View));
-                args.push(Arg::I32(*groups));
-                args.extend(y.iter().map(Arg::View));
-                args.push(Arg::I32(*longest));
-            }
-            Form::Columns { values, x, y, longest } => {
-                args.push(Arg::View(values));
-                args.extend(x.iter().chain(y).map(Arg::View));
-                args.push(Arg::I32(*longest));
-            }
-            Form::Linear { x, y, longest, mean_std } => {
-                args.extend(x.iter().chain(y).map(Arg::View));
-                args.extend([Arg::I32(*longest), Arg::View(mean_std)]);
-            }
-        }
-        args.extend(self.sizes.map(Arg::I32));
+        let args = match &self.form {
+            Form::Bicubic { values, x: [a, b], groups, y: [c, d, e], longest } => arguments!(
+                ["preprocess_bicubic_*"];
+                Views[5]([frame, image, values, a, b]),
+                I32(*groups),
+                Views[3]([c, d, e]),
+                I32(*longest),
+                Ints[7](self.sizes),
+            ),
+            Form::Columns { values, x: [a, b, c], y: [d, e, f], longest } => arguments!(
+                ["preprocess_columns_*"];
+                Views[9]([frame, image, values, a, b, c, d, e, f]),
+                I32(*longest),
+                Ints[7](self.sizes),
+            ),
+            Form::Linear { x: [a, b, c], y: [d, e, f], longest, mean_std } => arguments!(
+                ["preprocess_linear_*"];
+                Views[8]([frame, image, a, b, c, d, e, f]),
+                I32(*longest),
+                View(mean_std),
+                Ints[7](self.sizes),
+            ),
+        };
         // SAFETY: the arguments are those of the kernel that `name` above picked for this form. It reads the frame where
         // the tables point, which lies inside (`Axis::new`), and the tables themselves, which were made for these
         // sizes; it writes `image_bytes` bytes of the image.

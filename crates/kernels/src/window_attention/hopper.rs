@@ -5,9 +5,10 @@ serve, and their launches.
 
 use anyhow::{Context, Result, ensure};
 
-use super::{COLUMNS, F16, MAX_WINDOW, UNIT, WindowAttention, WindowShape};
-use crate::blocks;
-use cuda::module::{Function, Launch, Module};
+use super::{COLUMNS, DivisionArgs, F16, MAX_WINDOW, UNIT, WindowAttention, WindowShape};
+use crate::images::KernelModule;
+use crate::{blocks, int};
+use cuda::module::{Function, Launch};
 
 /// Queries of a warpgroup.
 const QUERIES: usize = 64;
@@ -97,7 +98,7 @@ pub(super) struct HopperKernels([Function; 3]);
 impl HopperKernels {
     /// # Errors
     /// Those of the driver.
-    pub fn load(module: &Module) -> Result<Self> {
+    pub fn load(module: &KernelModule) -> Result<Self> {
         let load = |config: &TileConfig| -> Result<Function> {
             let keys = MAX_WINDOW * MAX_WINDOW;
             let most = u32::try_from(config.shared(keys)).context("shared memory of a window")?;
@@ -126,11 +127,11 @@ impl HopperKernels {
             threads: u32::try_from(WARPGROUP * groups).context("threads")?,
         };
         let beyond = shape.grid % shape.window;
-        let more = [
-            (reciprocal(shape.window), "the reciprocal of a window's side"),
-            (reciprocal(beyond.max(1)), "the reciprocal of the last window's width"),
-        ];
-        WindowAttention::new(shape, self.0[at].taking(shared), launch, &more)
+        let division = DivisionArgs::Hopper([
+            int(reciprocal(shape.window), "the reciprocal of a window's side")?,
+            int(reciprocal(beyond.max(1)), "the reciprocal of the last window's width")?,
+        ]);
+        WindowAttention::new(shape, self.0[at].taking(shared), launch, division)
     }
 }
 

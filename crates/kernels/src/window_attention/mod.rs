@@ -8,8 +8,10 @@ pub(crate) mod selftest;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::images::KernelModule;
+use crate::kernel::arguments;
 use crate::{blocks, int, need_exactly};
-use cuda::module::{Arg, Function, Launch, LaunchMode, Module};
+use cuda::module::{Function, Launch, LaunchMode};
 use cuda::{Gpu, Stream, View};
 use hopper::HopperKernels;
 
@@ -116,7 +118,7 @@ impl WindowAttentionKernels {
     ///
     /// # Errors
     /// Those of the driver.
-    pub fn load(gpu: &Gpu, module: &Module, hopper: Option<&Module>) -> Result<Self> {
+    pub fn load(gpu: &Gpu, module: &KernelModule, hopper: Option<&KernelModule>) -> Result<Self> {
         let load = |name: &str, columns: usize| -> Result<Function> {
             let function = module.function(name)?;
             // The need of the largest window; GPUs with less shared memory refuse only that window.
@@ -150,12 +152,12 @@ impl WindowAttentionKernels {
             grid: (blocks(division.blocks(&shape), 1)?, 1, 1),
             threads: division.threads(),
         };
-        let more = [
-            (usize::from(shape.pooled), "whether queries are pooled"),
-            (division.together, "windows of a block"),
-            (division.parts, "blocks of a window"),
-        ];
-        WindowAttention::new(shape, function, launch, &more)
+        let division = DivisionArgs::Any([
+            i32::from(shape.pooled),
+            int(division.together, "windows of a block")?,
+            int(division.parts, "blocks of a window")?,
+        ]);
+        WindowAttention::new(shape, function, launch, division)
     }
 
     /// The kernel for a shape, with its shared memory, and the division into blocks.
@@ -209,17 +211,26 @@ pub struct WindowAttention {
     shape: WindowShape,
     function: Function,
     launch: Launch,
-    /// The kernel's arguments after its tensors.
-    numbers: Vec<i32>,
+    /// The kernel's arguments after its tensors: the shape's, and the division's.
+    sizes: [i32; 6],
+    division: DivisionArgs,
+}
+
+/// The last arguments of the kernels.
+#[derive(Clone, Copy, Debug)]
+enum DivisionArgs {
+    /// For any GPU: whether queries are pooled, windows of a block, blocks of a window.
+    Any([i32; 3]),
+    /// For Hopper: the reciprocals of a window's side and of the last window's width.
+    Hopper([i32; 2]),
 }
 
 impl WindowAttention {
-    /// `more`: this kernel's arguments besides the shape, with their names for errors.
     fn new(
         shape: WindowShape,
         function: Function,
         launch: Launch,
-        more: &[(usize, &str)],
+        division: DivisionArgs,
     ) -> Result<Self> {
         int(3 * shape.tokens() * shape.columns(), "the number of elements")?;
         let all = [
@@ -230,8 +241,11 @@ impl WindowAttention {
             (shape.heads, "the number of heads"),
             (shape.depth, "the columns of a head"),
         ];
-        let numbers = all.iter().chain(more).map(|(number, what)| int(*number, what));
-        Ok(Self { shape, function, launch, numbers: numbers.collect::<Result<_>>()? })
+        let mut sizes = [0; 6];
+        for (to, (number, what)) in sizes.iter_mut().zip(all) {
+            *to = int(number, what)?;
+        }
+        Ok(Self { shape, function, launch, sizes, division })
     }
 
     /// Whether the kernel is for Hopper only.
@@ -251,14 +265,25 @@ impl WindowAttention {
         mode: LaunchMode,
         stream: &Stream,
     ) -> Result<()> {
-        let Self { shape, function, launch, numbers } = self;
+        let Self { shape, function, launch, sizes, division } = self;
         let columns = shape.columns();
         need_exactly(qkv, F16 * 3 * shape.tokens() * columns, ALIGNMENT, "'qkv'")?;
         need_exactly(bias, F16 * 3 * columns, ALIGNMENT, "'qkv.bias'")?;
         need_exactly(out, F16 * shape.tokens_out() * columns, ALIGNMENT, "'a'")?;
-        let tensors = [qkv, bias, out].map(Arg::View);
-        let args: Vec<Arg> =
-            tensors.into_iter().chain(numbers.iter().copied().map(Arg::I32)).collect();
+        let args = match division {
+            DivisionArgs::Any(division) => arguments!(
+                [NARROW[0], NARROW[1], NARROW[2], "window_attention_*_wide"];
+                Views[3]([qkv, bias, out]),
+                Ints[6](*sizes),
+                Ints[3](*division),
+            ),
+            DivisionArgs::Hopper(division) => arguments!(
+                ["window_attention_*_hopper"];
+                Views[3]([qkv, bias, out]),
+                Ints[6](*sizes),
+                Ints[2](*division),
+            ),
+        };
         let mode = if self.is_hopper() { mode } else { LaunchMode::Ordered };
         // SAFETY: the arguments are the kernel's own, the tensors were measured above, and the
         // launch gives every pair its shared memory and a block for each part of its queries, as

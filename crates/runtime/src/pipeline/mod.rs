@@ -16,7 +16,7 @@ it. In `latency` mode one frame is in flight and everything but the download sha
 frames overlap, events order them, and the host only feeds and collects. Work that is the same for each frame (all engines,
 the bank's kernels) is captured as CUDA graphs on first use, and replayed.
 
-With [`Decoder::Nvjpeg`] the frame buffers hold coefficients, which the upload turns into pixels on the device.
+With [`JpegDecoder::Nvjpeg`] the frame buffers hold coefficients, which the upload turns into pixels on the device.
 
 docs/explanation/how-we-measure.md defines the timed region of a frame: from pixels in host memory
 to the mask in host memory, memory written. In it the host waits once and allocates nothing. Runs
@@ -49,7 +49,7 @@ mod trunk_file;
 
 pub use engines::{Engines, encoder_roles};
 pub use error::PassError;
-pub use options::{Decoder, Options};
+pub use options::{JpegDecoder, Options};
 pub use pipeline::Pipeline;
 pub use run::{FrameResult, ObjectSpan, PassPlan, run};
 pub use standalone_encoder::StandaloneEncoder;

@@ -11,7 +11,7 @@ use vos::record::Mode;
 /// What decodes frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Decoder {
+pub enum JpegDecoder {
     /// libjpeg-turbo on the host: Pillow's pixels, as Meta's loader has them.
     #[default]
     Turbo,
@@ -19,7 +19,7 @@ pub enum Decoder {
     Nvjpeg,
 }
 
-impl Decoder {
+impl JpegDecoder {
     /// Pixels are Pillow's.
     pub fn is_turbo(&self) -> bool {
         *self == Self::Turbo
@@ -43,8 +43,8 @@ pub struct Options {
     /// Threads that decode JPEG files ahead.
     pub decode_threads: usize,
     /// What decodes them. Absent where it is libjpeg-turbo.
-    #[serde(default, skip_serializing_if = "Decoder::is_turbo")]
-    pub decoder: Decoder,
+    #[serde(rename = "decoder", default, skip_serializing_if = "JpegDecoder::is_turbo")]
+    pub jpeg_decoder: JpegDecoder,
     /// The objects of a frame are tracked on a stream each, instead of one after the other.
     pub object_streams: bool,
 }
@@ -99,9 +99,9 @@ mod tests {
     fn settings_of_before_nvjpeg_read_and_write_as_they_did() {
         let text = r#"{"mode":"latency","graphs":true,"wait":"spin","encode_ahead":3,"encode_batch":1,"decode_threads":8,"object_streams":false}"#;
         let mut options: Options = serde_json::from_str(text).unwrap();
-        assert_eq!(options.decoder, Decoder::Turbo);
+        assert_eq!(options.jpeg_decoder, JpegDecoder::Turbo);
         assert_eq!(serde_json::to_string(&options).unwrap(), text);
-        options.decoder = Decoder::Nvjpeg;
+        options.jpeg_decoder = JpegDecoder::Nvjpeg;
         let told = serde_json::to_string(&options).unwrap();
         assert!(told.contains(r#""decoder":"nvjpeg""#), "{told}");
         assert_eq!(serde_json::from_str::<Options>(&told).unwrap(), options);

@@ -284,7 +284,7 @@ impl SegmentedTrack {
                 let missing = || format!("the mask decoder lacks the tensor '{name}'");
                 found.map(|(_, placed)| placed.view.clone()).with_context(missing)
             };
-            ops.push(Op::Decoder {
+            ops.push(Op::MaskDecoder {
                 decoder: Rc::clone(decoder),
                 // The last segment's output.
                 image: self.tokens[(self.segments.len() + 1) % 2].view.clone(),

@@ -66,7 +66,7 @@ pub struct Plans<'a> {
 /// A file of weights, as the manifest records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WeightsRecord<'m> {
-    /// The name among the graphs: `encoder_trunk`, `track_decoder`, `memory_encoder`.
+    /// The name among the graphs: `encoder_trunk`, `mask_decoder`, `memory_encoder`.
     pub graph: &'static str,
     /// The part's name, after "the": "encoder's trunk".
     pub what: &'static str,

@@ -3,7 +3,7 @@ The mask decoder of the track step, which this program computes itself.
 
 TensorRT takes 0.3 to 0.42 ms of a frame for it on an H200, several times what its bytes and products would take. In the track step its prompt
 tokens are constants, so a bundle may end its last segment in front of the decoder (`y`, the tokens behind the memory attention) and hold the
-decoder's weights in a file of its own, folded as far as constants go. `manifest.toml` describes it in its table `[decoder]`;
+decoder's weights in a file of its own, folded as far as constants go. `manifest.toml` describes it in its table `[mask_decoder]`;
 `onnx/README.md` says what the tensors are.
 */
 
@@ -47,7 +47,7 @@ pub const NETWORKS: usize = 6;
 /// Fewest image tokens along a side that the kernels take, in steps of two.
 const LEAST_GRID: usize = 4;
 
-/// The manifest's table `[decoder]`.
+/// The manifest's table `[mask_decoder]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MaskDecoderPart {
     /// File of the weights beside the manifest, safetensors.
@@ -105,9 +105,9 @@ impl FusedPart for MaskDecoderPart {
     type Shape = MaskDecoderShape;
 
     const NAME: &'static str = "mask decoder";
-    const TABLE: &'static str = "decoder";
-    const GRAPH: &'static str = "track_decoder";
-    const FILE: &'static str = "track_decoder.safetensors";
+    const TABLE: &'static str = "mask_decoder";
+    const GRAPH: &'static str = "mask_decoder";
+    const FILE: &'static str = "mask_decoder.safetensors";
 
     fn of(manifest: &Manifest) -> Option<&Self> {
         manifest.mask_decoder.as_ref()
@@ -259,7 +259,7 @@ pub(super) fn check_answers(manifest: &Manifest) -> Result<()> {
     );
     ensure!(
         manifest.mask_decoder.is_some() || manifest.graph(Role::TrackImage).is_none(),
-        "the {} graph ends in front of the mask decoder, and there is no table [decoder]",
+        "the {} graph ends in front of the mask decoder, and there is no table [mask_decoder]",
         Role::TrackImage.name()
     );
     Ok(())

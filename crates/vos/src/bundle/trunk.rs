@@ -19,7 +19,7 @@ use super::manifest::{Axis, DType, Manifest, Tensor};
 use super::memory_key_proj::MemoryKeyProjShape;
 use super::role::Role;
 use super::tensors::Tensor as FileTensor;
-pub use weights::{Affine, BlockWeights};
+pub use weights::{BlockWeights, LayerBytes};
 
 /// Stages of a trunk, each of which gives tokens to the neck.
 pub const STAGES: usize = 4;

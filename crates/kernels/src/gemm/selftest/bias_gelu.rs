@@ -87,9 +87,9 @@ impl Cases {
         let fused = GemmKernels::load_if_supported(bench.gpu, |_| true);
         let all = CASES.map(|case| (true, case)).into_iter();
         let all = all.chain(PLAIN_CASES.map(|case| (false, case)));
-        let cases = bench.planned(all, |(activated, (_, [rows, columns, _]))| {
+        let cases = bench.planned(all, |(activated, (_, [m, n, _]))| {
             let names = fused.iter().flat_map(|fused| fused.names(*activated)).count();
-            (rows * columns, bench.theirs() + names)
+            (m * n, bench.theirs() + names)
         });
         Self { kernels: kernels.clone(), fused, cases }
     }
@@ -100,8 +100,8 @@ impl Cases {
         bench.each(
             &self.cases,
             |(activated, (_, sizes))| Data::new(seed, *sizes, *activated),
-            |(activated, (name, [rows, columns, depth])), data| {
-                let case = format!("{name}: {rows} x {columns} x {depth}");
+            |(activated, (name, [m, n, k])), data| {
+                let case = format!("{name}: {m} x {n} x {k}");
                 self.ways(bench, lt, *activated, &case, data);
             },
         );
@@ -143,13 +143,13 @@ struct Data {
 
 impl Data {
     fn new(seed: u64, sizes: [usize; 3], activated: bool) -> Self {
-        let [rows, columns, depth] = sizes;
+        let [m, n, k] = sizes;
         let mut noise = Noise::new(seed, &format!("activated {sizes:?}"));
-        let a = noise.halves(rows * depth, 1.0);
-        let weight = noise.halves(columns * depth, (depth as f32).sqrt().recip());
-        let bias = noise.halves(columns, 1.0);
+        let a = noise.halves(m * k, 1.0);
+        let weight = noise.halves(n * k, (k as f32).sqrt().recip());
+        let bias = noise.halves(n, 1.0);
         let sums = gemm_sample(&a, &weight, sizes).into_iter().map(|(place, sum)| {
-            let sum = sum + bias[place % columns].to_f64();
+            let sum = sum + bias[place % n].to_f64();
             (place, if activated { gelu(sum) } else { sum })
         });
         let expected = sums.collect();
@@ -172,10 +172,9 @@ struct Setting {
 
 impl Setting {
     fn new(bench: &Bench, lt: &CublasLt, data: Data, activated: bool) -> Result<Self> {
-        let sizes @ [rows, columns, depth] = data.sizes;
+        let sizes @ [m, n, k] = data.sizes;
         let output = Element::F16;
-        let product =
-            Matmul::new(lt, MatmulShape { rows, columns, depth, output, residual: false })?;
+        let product = Matmul::new(lt, MatmulShape { m, n, k, output, residual: false })?;
         let workspace = product.workspace_bytes().max(1);
         Ok(Self {
             product,
@@ -184,7 +183,7 @@ impl Setting {
             a: bench.put(data.a.as_bytes())?,
             weight: bench.put(data.weight.as_bytes())?,
             bias: bench.put(data.bias.as_bytes())?,
-            out: View::new(bench.gpu, 2 * rows * columns)?,
+            out: View::new(bench.gpu, 2 * m * n)?,
             workspace: bench.poisoned(workspace)?,
             expected: data.expected,
         })
@@ -192,9 +191,9 @@ impl Setting {
 
     /// cuBLASLt's first algorithm, and the activation where there is one.
     fn both(&self, kernels: &HieraKernels, stream: &Stream) -> Result<()> {
-        let Self { product, a, weight, bias, out, workspace, sizes: [rows, columns, _], .. } = self;
+        let Self { product, a, weight, bias, out, workspace, sizes: [m, n, _], .. } = self;
         product.enqueue(a, weight, bias, out, workspace, stream)?;
-        if self.activated { kernels.gelu(out, rows * columns, stream) } else { Ok(()) }
+        if self.activated { kernels.gelu(out, m * n, stream) } else { Ok(()) }
     }
 
     /// One kernel.
@@ -236,17 +235,15 @@ mod tests {
 
     #[test]
     fn cases_are_told_apart_and_served_and_some_are_small() {
-        let plain = PLAIN_CASES
-            .iter()
-            .all(|(_, [_, columns, depth])| GemmKernels::supports(*columns, *depth));
+        let plain = PLAIN_CASES.iter().all(|(_, [_, n, k])| GemmKernels::supports(*n, *k));
         assert!(plain);
         let mut sizes = CASES.map(|(_, sizes)| sizes);
         sizes.sort_unstable();
         assert!(sizes.windows(2).all(|pair| pair[0] != pair[1]));
-        assert!(sizes.iter().all(|[_, columns, depth]| GemmKernels::supports(*columns, *depth)));
+        assert!(sizes.iter().all(|[_, n, k]| GemmKernels::supports(*n, *k)));
         for rest in [0, 16, 32, 48] {
-            let small = |[rows, columns, _]: &&[usize; 3]| rows * columns <= 128_000;
-            assert!(sizes.iter().filter(small).any(|[_, _, depth]| depth % 64 == rest), "{rest}");
+            let small = |[m, n, _]: &&[usize; 3]| m * n <= 128_000;
+            assert!(sizes.iter().filter(small).any(|[_, _, k]| k % 64 == rest), "{rest}");
         }
     }
 }

@@ -101,15 +101,15 @@ impl Cases {
 
 impl Case {
     fn shape(&self) -> MatmulShape {
-        let ([rows, columns, depth], output, residual) = (self.sizes, self.output, self.residual);
-        MatmulShape { rows, columns, depth, output, residual }
+        let ([m, n, k], output, residual) = (self.sizes, self.output, self.residual);
+        MatmulShape { m, n, k, output, residual }
     }
 
     fn title(&self) -> String {
-        let (name, [rows, columns, depth]) = (self.name, self.sizes);
+        let (name, [m, n, k]) = (self.name, self.sizes);
         let output = if self.output == Element::F32 { "f32" } else { "f16" };
         let added = if self.residual { ", added to" } else { "" };
-        format!("{name}: {rows} x {columns} x {depth}, {output}{added}")
+        format!("{name}: {m} x {n} x {k}, {output}{added}")
     }
 
     /// The first algorithm, and the best.
@@ -157,19 +157,19 @@ struct Data {
 
 impl Data {
     fn new(seed: u64, case: &Case) -> Self {
-        let [rows, columns, depth] = case.sizes;
+        let [m, n, k] = case.sizes;
         let mut noise = Noise::new(seed, &format!("{} {:?}", case.name, case.sizes));
         // Sums of products are as large as what is added to them.
-        let a = noise.halves(rows * depth, 1.0);
-        let weight = noise.halves(columns * depth, (depth as f32).sqrt().recip());
-        let (bias, bias_bytes) = case.output_of(noise.normals(columns));
+        let a = noise.halves(m * k, 1.0);
+        let weight = noise.halves(n * k, (k as f32).sqrt().recip());
+        let (bias, bias_bytes) = case.output_of(noise.normals(n));
         let (before, before_bytes): (Option<Vec<f32>>, _) =
-            case.residual.then(|| case.output_of(noise.normals(rows * columns))).unzip();
+            case.residual.then(|| case.output_of(noise.normals(m * n))).unzip();
         let added = |place: usize| before.as_ref().map_or(0.0, |before| f64::from(before[place]));
         let sums = gemm_sample(&a, &weight, case.sizes)
             .into_iter()
-            .map(|(place, sum)| (place, added(place) + f64::from(bias[place % columns]) + sum));
-        let out_bytes = case.output.bytes() * rows * columns;
+            .map(|(place, sum)| (place, added(place) + f64::from(bias[place % n]) + sum));
+        let out_bytes = case.output.bytes() * m * n;
         let expected = sums.collect();
         Self { a, weight, bias: bias_bytes, out_bytes, before: before_bytes, expected }
     }
@@ -223,10 +223,10 @@ impl Setting {
     fn check_sample(&self, bench: &Bench, candidate: usize) -> Result<Checked> {
         self.product.choose(candidate)?;
         self.run(bench)?;
-        let MatmulShape { rows, columns, output, .. } = self.product.shape();
-        let row_bytes = columns * output.bytes();
-        let mut found = vec![0; rows * row_bytes];
-        for row in sample(rows) {
+        let MatmulShape { m, n, output, .. } = self.product.shape();
+        let row_bytes = n * output.bytes();
+        let mut found = vec![0; m * row_bytes];
+        for row in sample(m) {
             let bytes = self.out.part(row * row_bytes, row_bytes)?.download(&bench.stream)?;
             found[row * row_bytes..][..row_bytes].copy_from_slice(&bytes);
         }

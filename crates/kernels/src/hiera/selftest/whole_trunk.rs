@@ -16,7 +16,7 @@ use crate::selftest::{Bench, Checked, Launches, POISON, TimedRuns, Topic, bytes_
 use cuda::cublaslt::{Choices, CublasLt, CublasLtError, PdlKernels};
 use cuda::{CapturedGraph, Missed, Stream};
 use vos::bundle::FusedPart;
-use vos::bundle::trunk::{Affine, BlockWeights, Trunk, TrunkBlock};
+use vos::bundle::trunk::{BlockWeights, LayerBytes, Trunk, TrunkBlock};
 
 const NAME: &str = "trunk whole";
 /// With the choices of an autotuning of [`BUDGET`].
@@ -228,14 +228,14 @@ impl Drawn {
         }
     }
 
-    fn norm(&self, columns: usize) -> Affine<'_> {
+    fn norm(&self, columns: usize) -> LayerBytes<'_> {
         let floats = &self.floats[..4 * columns];
-        Affine { weight: floats, bias: floats }
+        LayerBytes { weight: floats, bias: floats }
     }
 
-    fn linear(&self, rows: usize, columns: usize, width: usize) -> Affine<'_> {
+    fn linear(&self, rows: usize, columns: usize, width: usize) -> LayerBytes<'_> {
         let bias = if width == 4 { &self.floats } else { &self.halves };
-        Affine { weight: &self.halves[..2 * rows * columns], bias: &bias[..width * rows] }
+        LayerBytes { weight: &self.halves[..2 * rows * columns], bias: &bias[..width * rows] }
     }
 
     fn blocks(&self, trunk: &Trunk) -> Vec<BlockWeights<'_>> {

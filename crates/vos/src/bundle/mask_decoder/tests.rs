@@ -49,7 +49,7 @@ fn what_no_kernel_computes_is_refused() {
     };
     refused(
         &|d, _| d.file = "../engine.json".to_owned(),
-        "said to be in '../engine.json', expected track_decoder.safetensors",
+        "said to be in '../engine.json', expected mask_decoder.safetensors",
     );
     refused(&|d, _| d.shape.grid = 8, "has 8 tokens a side, the contract's 4");
     for grid in [2, 5] {
@@ -103,7 +103,7 @@ fn a_manifest_has_a_decoder_where_its_segments_need_one() {
     let said = open(&toml::to_string(&unanswered).unwrap()).unwrap_err();
     assert!(said.contains("track_seg4 graph ends in front of the mask decoder (its"), "{said}");
     let said = open(&text.replace("\ngrid = 4\nprobable", "\ngrid = 5\nprobable")).unwrap_err();
-    assert!(said.contains("table [decoder] is unusable; export the model again"), "{said}");
+    assert!(said.contains("table [mask_decoder] is unusable; export the model again"), "{said}");
     // A bundle whose last segment answers has none.
     let fused = Bundle::open(Path::new("../../tests/data/fused")).unwrap();
     assert!(fused.weights_of::<MaskDecoderPart>().unwrap().is_none());

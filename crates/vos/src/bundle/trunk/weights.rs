@@ -11,7 +11,7 @@ use crate::bundle::tensors::Tensor;
 
 /// A weight and the bias that belongs to it, as little-endian bytes, row by row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Affine<'a> {
+pub struct LayerBytes<'a> {
     /// Of a product f16\[columns out, columns in\]; of a normalization f32\[columns\].
     pub weight: &'a [u8],
     /// \[columns out\], f16 or f32.
@@ -22,19 +22,19 @@ pub struct Affine<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockWeights<'a> {
     /// f32\[d\], bias f32.
-    pub norm1: Affine<'a>,
+    pub norm1: LayerBytes<'a>,
     /// f16\[e,d\], bias f16; only where d and e differ.
-    pub skip: Option<Affine<'a>>,
+    pub skip: Option<LayerBytes<'a>>,
     /// f16\[3e,d\], bias f16; rows \[q|k|v\]\[head\]\[depth\], those of q times depth^-0.5.
-    pub qkv: Affine<'a>,
+    pub qkv: LayerBytes<'a>,
     /// f16\[e,e\], bias f32.
-    pub proj: Affine<'a>,
+    pub proj: LayerBytes<'a>,
     /// f32\[e\], bias f32.
-    pub norm2: Affine<'a>,
+    pub norm2: LayerBytes<'a>,
     /// f16\[4e,e\], bias f16.
-    pub up: Affine<'a>,
+    pub up: LayerBytes<'a>,
     /// f16\[e,4e\], bias f32.
-    pub down: Affine<'a>,
+    pub down: LayerBytes<'a>,
 }
 
 /// All tensors of these blocks, each block's in the order of its work.
@@ -76,9 +76,9 @@ impl TrunkWeights {
     /// # Errors
     /// There is no such block.
     pub fn block(&self, at: usize) -> Result<BlockWeights<'_>> {
-        let affine = |layer: &str| -> Result<Affine<'_>> {
+        let affine = |layer: &str| -> Result<LayerBytes<'_>> {
             let get = |part: &str| self.get(&format!("blocks.{at}.{layer}.{part}"));
-            Ok(Affine { weight: get("weight")?, bias: get("bias")? })
+            Ok(LayerBytes { weight: get("weight")?, bias: get("bias")? })
         };
         let all = || -> Result<BlockWeights<'_>> {
             let skips = self.has(&format!("blocks.{at}.skip.weight"));

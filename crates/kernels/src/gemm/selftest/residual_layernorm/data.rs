@@ -36,9 +36,9 @@ pub struct Case {
 
 impl Case {
     pub fn title(&self) -> String {
-        let Self { name, sizes: [rows, columns, depth], in_place } = self;
+        let Self { name, sizes: [m, n, k], in_place } = self;
         let place = if *in_place { ", in place" } else { "" };
-        format!("{name}: {rows} x {columns} x {depth}{place}")
+        format!("{name}: {m} x {n} x {k}{place}")
     }
 }
 
@@ -48,22 +48,22 @@ pub fn cases() -> Vec<Case> {
     let mut all = Vec::new();
     for (model, (name, width)) in MODELS.into_iter().enumerate() {
         for (stage, factor) in [1, 2, 4].into_iter().enumerate() {
-            let columns = factor * width;
-            let mut add = |name, rows, depth, in_place| {
-                all.push(Case { name, sizes: [rows, columns, depth], in_place });
+            let n = factor * width;
+            let mut add = |name, m, k, in_place| {
+                all.push(Case { name, sizes: [m, n, k], in_place });
             };
-            let depths = [96, 112, 144, 80, columns, 4 * columns];
-            for (turn, rows) in [33, 1, 300, 129, 4097].into_iter().enumerate() {
-                let name = if rows < 128 { "few" } else { "odd" };
-                add(name, rows, depths[(3 * model + stage + turn) % depths.len()], false);
+            let depths = [96, 112, 144, 80, n, 4 * n];
+            for (turn, m) in [33, 1, 300, 129, 4097].into_iter().enumerate() {
+                let name = if m < 128 { "few" } else { "odd" };
+                add(name, m, depths[(3 * model + stage + turn) % depths.len()], false);
             }
-            add("few", 33, columns, true);
-            add("odd", 300, columns, true);
+            add("few", 33, n, true);
+            add("odd", 300, n, true);
             add("many", 65_537_usize.div_ceil(factor), 80, false);
-            add("many", 65_537_usize.div_ceil(factor), columns, true);
+            add("many", 65_537_usize.div_ceil(factor), n, true);
             let tokens = [65_536, 16_384, 4096][stage];
-            add(name, tokens, columns, true);
-            add(name, tokens, 4 * columns, false);
+            add(name, tokens, n, true);
+            add(name, tokens, 4 * n, false);
         }
     }
     all
@@ -89,35 +89,35 @@ pub struct Expected {
 
 impl Data {
     pub fn new(seed: u64, sizes: [usize; 3]) -> Self {
-        let [rows, columns, depth] = sizes;
+        let [m, n, k] = sizes;
         let mut noise = Noise::new(seed, &format!("normed {sizes:?}"));
         // Sums of products are as large as what is added to them.
-        let tokens = noise.halves(rows * depth, 1.0);
-        let weight = noise.halves(columns * depth, (depth as f32).sqrt().recip());
-        let mut before = noise.normals(rows * columns);
-        for (row, values) in before.chunks_mut(columns).enumerate() {
+        let tokens = noise.halves(m * k, 1.0);
+        let weight = noise.halves(n * k, (k as f32).sqrt().recip());
+        let mut before = noise.normals(m * n);
+        for (row, values) in before.chunks_mut(n).enumerate() {
             let offset = OFFSETS[row % OFFSETS.len()];
             values.iter_mut().for_each(|value| *value += offset);
         }
-        let scale = noise.normals(columns).into_iter().map(|value| 1.0 + 0.5 * value);
+        let scale = noise.normals(n).into_iter().map(|value| 1.0 + 0.5 * value);
         let scale: Vec<f32> = scale.collect();
-        let bias = noise.normals(columns);
-        Self { sizes, tokens, weight, bias, before, norm: [scale, noise.normals(columns)] }
+        let bias = noise.normals(n);
+        Self { sizes, tokens, weight, bias, before, norm: [scale, noise.normals(n)] }
     }
 
     /// What must come out, of a sample of rows.
     pub fn expected(&self) -> Expected {
-        let [rows, columns, depth] = self.sizes;
+        let [m, n, k] = self.sizes;
         let weight = self.weight.to_f32_vec();
         let [scale, shift] = &self.norm;
         let of_row = |row: usize| {
-            let tokens = self.tokens[row * depth..(row + 1) * depth].to_f32_vec();
+            let tokens = self.tokens[row * k..(row + 1) * k].to_f32_vec();
             let tokens: Vec<f64> = tokens.into_iter().map(f64::from).collect();
-            let first = row * columns;
-            let of_columns = weight.chunks_exact(depth).zip(&self.bias);
+            let first = row * n;
+            let of_columns = weight.chunks_exact(k).zip(&self.bias);
             let added: Vec<f64> =
                 of_columns.map(|(weight, bias)| f64::from(*bias) + dot(&tokens, weight)).collect();
-            let before = &self.before[first..first + columns];
+            let before = &self.before[first..first + n];
             let sums: Vec<f64> = before
                 .iter()
                 .zip(&added)
@@ -128,7 +128,7 @@ impl Data {
             };
             (placed(added), placed(layer_norm(&sums, scale, shift, EPSILON)))
         };
-        let (added, normed): (Vec<_>, Vec<_>) = sample(rows).into_par_iter().map(of_row).unzip();
+        let (added, normed): (Vec<_>, Vec<_>) = sample(m).into_par_iter().map(of_row).unzip();
         Expected { added: added.concat(), normed: normed.concat() }
     }
 }
@@ -213,30 +213,30 @@ mod tests {
         let all = cases();
         for (at, case) in all.iter().enumerate() {
             assert!(all[..at].iter().all(|other| other.title() != case.title()), "{case:?}");
-            let [_, columns, depth] = case.sizes;
-            assert!(GemmLayerNormKernels::supports(columns, depth), "{case:?}");
-            assert!(!case.in_place || columns == depth, "{case:?}");
+            let [_, n, k] = case.sizes;
+            assert!(GemmLayerNormKernels::supports(n, k), "{case:?}");
+            assert!(!case.in_place || n == k, "{case:?}");
         }
         let small = |case: &&Case| case.sizes[0] * case.sizes[1] <= 128_000;
         for rest in [0, 16, 32, 48] {
             let mut small = all.iter().filter(small);
             assert!(small.any(|case| case.sizes[2] % 64 == rest), "{rest}");
         }
-        for columns in [96, 112, 144].into_iter().flat_map(|width| [1, 2, 4].map(|of| of * width)) {
-            let of = |case: &&Case| case.sizes[1] == columns;
-            assert!(all.iter().filter(small).filter(of).any(|case| case.in_place), "{columns}");
-            assert!(all.iter().filter(small).filter(of).any(|case| !case.in_place), "{columns}");
+        for n in [96, 112, 144].into_iter().flat_map(|width| [1, 2, 4].map(|of| of * width)) {
+            let of = |case: &&Case| case.sizes[1] == n;
+            assert!(all.iter().filter(small).filter(of).any(|case| case.in_place), "{n}");
+            assert!(all.iter().filter(small).filter(of).any(|case| !case.in_place), "{n}");
         }
     }
 
     #[test]
     fn rows_of_all_offsets_and_both_ends_are_looked_at() {
-        for rows in [1, 33, 129, 4097, 65_536] {
-            let places = sample(rows);
-            assert_eq!((places[0], *places.last().unwrap()), (0, rows - 1));
+        for m in [1, 33, 129, 4097, 65_536] {
+            let places = sample(m);
+            assert_eq!((places[0], *places.last().unwrap()), (0, m - 1));
             assert!(places.len() <= 2 * SAMPLE && places.windows(2).all(|pair| pair[0] < pair[1]));
             let of = |turn: usize| places.iter().any(|row| row % OFFSETS.len() == turn);
-            assert!(rows < OFFSETS.len() || (0..OFFSETS.len()).all(of), "{rows}");
+            assert!(m < OFFSETS.len() || (0..OFFSETS.len()).all(of), "{m}");
         }
     }
 

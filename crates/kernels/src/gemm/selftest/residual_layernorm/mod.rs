@@ -40,11 +40,10 @@ pub(super) struct Cases {
 impl Cases {
     pub fn new(bench: &Bench, kernels: &HieraKernels) -> Self {
         let fused = GemmLayerNormKernels::load_if_supported(bench.gpu, |_, _| true);
-        let cases =
-            bench.planned(data::cases(), |Case { sizes: [rows, columns, depth], .. }| {
-                let names = fused.iter().flat_map(|fused| fused.names(*columns, *depth)).count();
-                (rows * columns, bench.theirs() + names)
-            });
+        let cases = bench.planned(data::cases(), |Case { sizes: [m, n, k], .. }| {
+            let names = fused.iter().flat_map(|fused| fused.names(*n, *k)).count();
+            (m * n, bench.theirs() + names)
+        });
         Self { kernels: kernels.clone(), fused, cases }
     }
 
@@ -65,7 +64,7 @@ impl Cases {
     }
 
     fn ways(&self, bench: &Bench, lt: &CublasLt, setting: &Setting) {
-        let [_, columns, depth] = setting.case.sizes;
+        let [_, n, k] = setting.case.sizes;
         let found = |name: &str, library: Option<String>, checked: Result<Checked>| {
             let mut row = row(name, &setting.case.title(), checked);
             let operations = setting.product.shape().operations();
@@ -82,7 +81,7 @@ impl Cases {
             });
             found(NAME, Some(lt.to_string()), first);
         }
-        for name in self.fused.iter().flat_map(|fused| fused.names(columns, depth)) {
+        for name in self.fused.iter().flat_map(|fused| fused.names(n, k)) {
             let one = |stream: &Stream| setting.one(self.fused.as_ref(), name, stream);
             let checked = setting.check(bench, theirs.as_ref(), one);
             found(name, None, checked.map(|(checked, _)| checked));
@@ -114,12 +113,12 @@ impl Setting {
         data: Data,
         expected: Expected,
     ) -> Result<Self> {
-        let [rows, columns, depth] = case.sizes;
-        let shape = MatmulShape { rows, columns, depth, output: Element::F32, residual: true };
+        let [m, n, k] = case.sizes;
+        let shape = MatmulShape { m, n, k, output: Element::F32, residual: true };
         let product = Matmul::new(lt, shape)?;
         let floats = |values: &[f32]| bench.put(values.as_bytes());
         let a = bench.put(data.tokens.as_bytes())?;
-        let out = if case.in_place { a.clone() } else { View::new(bench.gpu, 2 * rows * columns)? };
+        let out = if case.in_place { a.clone() } else { View::new(bench.gpu, 2 * m * n)? };
         Ok(Self {
             weight: bench.put(data.weight.as_bytes())?,
             bias: floats(&data.bias)?,
@@ -144,7 +143,7 @@ impl Setting {
     /// cuBLASLt's first algorithm and the norm.
     fn both(&self, kernels: &HieraKernels, stream: &Stream) -> Result<()> {
         let Self { product, a, weight, bias, residual, norm: [norm_weight, norm_bias], .. } = self;
-        let ([rows, columns, _], out, prefetch) = (self.case.sizes, &self.out, self.prefetch()?);
+        let ([m, n, _], out, prefetch) = (self.case.sizes, &self.out, self.prefetch()?);
         product.enqueue(a, weight, bias, residual, &self.workspace, stream)?;
         let prefetch = Some(&prefetch);
         kernels.layernorm(
@@ -153,7 +152,7 @@ impl Setting {
             norm_bias,
             out,
             prefetch,
-            [rows, columns],
+            [m, n],
             LaunchMode::Ordered,
             stream,
         )
@@ -247,17 +246,17 @@ mod tests {
     /// The rows that are looked at, in f32 and then halves, where `variance` finds what lies about
     /// the mean.
     fn judged(variance: fn(&[f32], f32) -> f32) -> Checked {
-        let columns = 144;
-        let data = Data::new(1, [64, columns, 96]);
+        let n = 144;
+        let data = Data::new(1, [64, n, 96]);
         let expected = data.expected();
         let mut came = BTreeMap::new();
-        for row in expected.added.chunks(columns) {
+        for row in expected.added.chunks(n) {
             let sum = |(at, added): &(usize, f64)| (f64::from(data.before[*at]) + added) as f32;
             let values: Vec<f32> = row.iter().map(sum).collect();
-            let mean = values.iter().sum::<f32>() / columns as f32;
+            let mean = values.iter().sum::<f32>() / n as f32;
             let scale = 1.0 / (variance(&values, mean) + 1e-6).sqrt();
             for ((at, _), value) in row.iter().zip(&values) {
-                let [weight, bias] = [0, 1].map(|which| data.norm[which][at % columns]);
+                let [weight, bias] = [0, 1].map(|which| data.norm[which][at % n]);
                 came.insert(*at, f16::from_f32((value - mean) * scale * weight + bias).to_f64());
             }
         }

@@ -57,9 +57,9 @@ impl<F: Fn() -> Result<f64>> Clock for NoisyClock<F> {
     }
 }
 
-fn gemm(columns: usize, kernels: &[&'static str]) -> GemmImpl {
-    let (rows, depth, output) = (4096, 2304, Element::F32);
-    let shape = MatmulShape { rows, columns, depth, output, residual: true };
+fn gemm(n: usize, kernels: &[&'static str]) -> GemmImpl {
+    let (m, k, output) = (4096, 2304, Element::F32);
+    let shape = MatmulShape { m, n, k, output, residual: true };
     GemmImpl::new(shape, kernels.iter().copied(), None)
 }
 
