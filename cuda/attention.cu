@@ -23,9 +23,9 @@ by side in tokens, `[tokens, q|k|v, heads, depth]`.
 A block owns `WARPS * ROW_BLOCKS * 16` queries and walks over tiles of keys with the online softmax
 of Milakov and Gimelshein (2018), as flash attention does. A tile is cut into chunks of 64 columns
 (128 bytes a row): WIDTH / 64 of K, then DV / 64 of V, the last of each narrower if 64 is no
-divisor. Chunks pass through a ring in shared memory filled by `cp.async`; 16-byte units are swizzled
-by `row mod 8`, so that `ldmatrix` has no bank conflicts. Matmuls are `mma.sync.m16n8k16` with f32
-accumulators: one PTX for Ampere, Ada, Hopper and Blackwell.
+divisor. Chunks pass through a ring in shared memory filled by `cp.async`; 16-byte units are
+swizzled by `row mod 8`, so that `ldmatrix` has no bank conflicts. Matmuls are `mma.sync.m16n8k16`
+with f32 accumulators: one PTX for Ampere, Ada, Hopper and Blackwell.
 
 The limit: a warp of 16 queries reads a byte of K from shared memory for 8 multiply-adds, at 128
 bytes a clock just the tensor cores' rate on GA100; warps of 32 queries (ROW_BLOCKS = 2) halve that

@@ -1,15 +1,27 @@
-// The memory bank's state on the device: which frame comes next, what it reads, and where its pointer goes.
+// The memory bank's state on the device: which frame comes next, what it reads, and where its pointer
+// goes.
 //
-// The frame's number lives on the device, so that one recorded graph serves every frame. The rules are those of
-// crates/vos/src/tracker/bank.rs: slot 0 is the conditioning frame's, the others are rings that are overwritten in place.
+// One launch a frame each; sm 75 on.
+//
+// | kernel       | a thread's work    | threads | shared bytes | registers |
+// |--------------|--------------------|---------|--------------|-----------|
+// | bank_reset   | the state          | 1       | 0            | 8         |
+// | bank_inputs  | a slot or key      | 256     | 0            | 18        |
+// | bank_advance | words of a pointer | 256     | 0            | 33        |
+//
+// The frame's number lives on the device, so that one recorded graph serves every frame. The rules are
+// those of crates/vos/src/tracker/bank.rs: slot 0 is the conditioning frame's, the others are rings
+// that are overwritten in place.
 #include "common.cuh"
 
 namespace {
 
-// What an empty slot's keys are told apart by (EMPTY in src/selftest/bank_inputs.rs): far below every score.
+// What an empty slot's keys are told apart by (EMPTY in src/selftest/bank_inputs.rs): far below
+// every score.
 const float EMPTY = -1e4f;
 
-// How many frames before `t` the frame in ring slot `slot` was written; the slot is filled (slot < t) and not the first.
+// How many frames before `t` the frame in ring slot `slot` was written; the slot is filled (slot <
+// t) and not the first.
 __device__ __forceinline__ i32 age_in_slot(i32 t, i32 slot, i32 slots) { return (t - 1 - slot) % (slots - 1) + 1; }
 
 }  // namespace
@@ -48,7 +60,8 @@ extern "C" __global__ void __launch_bounds__(256)
     }
 }
 
-// Copies each object's pointer of frame t into its slot of the ring, then goes on to the next frame. One block.
+// Copies each object's pointer of frame t into its slot of the ring, then goes on to the next
+// frame. One block.
 extern "C" __global__ void __launch_bounds__(256)
     bank_advance(BankState* state, const u32* __restrict__ pointer, u32* __restrict__ ring, i32 pointers,
                  i32 words, i32 objects) {

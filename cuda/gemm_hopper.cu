@@ -1,6 +1,6 @@
 /*!
-f16 GEMM with bias, with or without GELU, for Hopper only (sm_90a):
-out[M, N] = gelu(A[M, K] B[N, K]^T + bias). A: tokens, B: weights; f32 accumulators, rounded once.
+f16 GEMM with bias, with or without GELU, for Hopper only (sm_90a): out[M, N] = gelu(A[M, K] B[N,
+K]^T + bias). A: tokens, B: weights; f32 accumulators, rounded once.
 
 | instance                    | tile MxN, K of a stage | stages | cluster MxN | shared bytes |
 |-----------------------------|------------------------|--------|-------------|--------------|

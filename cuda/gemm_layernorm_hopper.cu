@@ -1,7 +1,7 @@
 /*!
-GEMM, residual add and the following LayerNorm, for Hopper only (sm_90a):
-residual[M, N] += A[M, K] B[N, K]^T + bias in f32, then out[M, N] = LayerNorm(residual) in f16.
-A: tokens, B: weights; bias and the norm's weight and bias are f32.
+GEMM, residual add and the following LayerNorm, for Hopper only (sm_90a): residual[M, N] += A[M, K]
+B[N, K]^T + bias in f32, then out[M, N] = LayerNorm(residual) in f16. A: tokens, B: weights; bias
+and the norm's weight and bias are f32.
 
 | instance, by N  | tile MxN, K of a stage | stages | cluster MxN | shared bytes                |
 |-----------------|------------------------|--------|-------------|-----------------------------|

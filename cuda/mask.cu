@@ -1,7 +1,17 @@
-// Low-resolution logits to a bit-packed mask at the video's size, and what two such masks have in common.
+// Low-resolution logits to a bit-packed mask at the video's size, and what two such masks have in
+// common.
 //
-// A mask is rows of 64-bit words: bit x % 64 of word x / 64 is pixel x, and the bits past the width are zero
-// (crates/vos/src/mask.rs). The counts are the integers from which crates/vos/src/metrics makes its scores.
+// Of objects, rows and words of 64 pixels; sm 75 on.
+//
+// | kernel          | tile of a block     | threads | shared bytes | registers |
+// |-----------------|---------------------|---------|--------------|-----------|
+// | mask_words      | 1 word, 32 rows     | 256     | 0            | 43        |
+// | mask_boundaries | 256 words           | 256     | 24           | 46        |
+// | mask_near       | 256 pixels of a row | 256     | 0            | 29        |
+//
+// A mask is rows of 64-bit words: bit x % 64 of word x / 64 is pixel x, and the bits past the width
+// are zero (crates/vos/src/mask.rs). The counts are the integers from which crates/vos/src/metrics
+// makes its scores.
 #include "common.cuh"
 
 namespace {
@@ -70,10 +80,11 @@ __device__ __forceinline__ bool any_between(const u64* row, i32 from, i32 to) {
 
 }  // namespace
 
-// Bilinear in the order of Geometry::upsample: along x, then along y, each operation rounded. A warp makes a word of
-// four rows; blockIdx.z is the object. What of its logits is no finite number is added to its counter: all of them are
-// looked at, for a small mask is made of some alone, and a mask does not show which of its logits were numbers. Eight
-// blocks of a multiprocessor, where that has room for so many threads: the count must not cost any.
+// Bilinear in the order of Geometry::upsample: along x, then along y, each operation rounded. A
+// warp makes a word of four rows; blockIdx.z is the object. What of its logits is no finite number
+// is added to its counter: all of them are looked at, for a small mask is made of some alone, and a
+// mask does not show which of its logits were numbers. Eight blocks of a multiprocessor, where that
+// has room for so many threads: the count must not cost any.
 extern "C" __global__ void __launch_bounds__(256, 8)
     mask_words(const float* __restrict__ low, u64* __restrict__ words, u32* __restrict__ non_finite,
                const Tap* __restrict__ columns, const Tap* __restrict__ rows, i32 low_side, i32 width, i32 height,
@@ -109,8 +120,8 @@ extern "C" __global__ void __launch_bounds__(256, 8)
     if (found != 0) atomicAdd(&non_finite[blockIdx.z], found);
 }
 
-// Boundaries of two masks, and the first six counters: intersection, union, area of truth and prediction, boundary of
-// truth and prediction. One thread a word; the counters start at zero.
+// Boundaries of two masks, and the first six counters: intersection, union, area of truth and
+// prediction, boundary of truth and prediction. One thread a word; the counters start at zero.
 extern "C" __global__ void __launch_bounds__(256)
     mask_boundaries(const u64* __restrict__ truth, const u64* __restrict__ prediction, u64* __restrict__ truth_edge,
                     u64* __restrict__ prediction_edge, u32* __restrict__ counters, i32 width, i32 height,
@@ -147,8 +158,9 @@ extern "C" __global__ void __launch_bounds__(256)
     if (threadIdx.x < 6 && counts[threadIdx.x] != 0) atomicAdd(&counters[threadIdx.x], counts[threadIdx.x]);
 }
 
-// The last two counters: boundary pixels of the truth near the prediction's boundary (blockIdx.z 0), and the other way
-// (1). Near is within an element whose half-width `dy` rows from its centre is half_widths[dy]. One thread a pixel.
+// The last two counters: boundary pixels of the truth near the prediction's boundary (blockIdx.z
+// 0), and the other way (1). Near is within an element whose half-width `dy` rows from its centre
+// is half_widths[dy]. One thread a pixel.
 extern "C" __global__ void __launch_bounds__(256)
     mask_near(const u64* __restrict__ truth_edge, const u64* __restrict__ prediction_edge, u32* __restrict__ counters,
               const i32* __restrict__ half_widths, i32 radius, i32 width, i32 height, i32 words_per_row) {

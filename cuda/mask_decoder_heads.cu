@@ -1,10 +1,19 @@
 /*!
-What is read from the mask decoder's tokens, for any GPU from sm 80 on: object score, predicted IoUs of masks 1 to 3, and of the best of these the vector
-that its pixels are multiplied by and its pointer. All are MLPs of three layers and a row each, in f32, for they decide about masks; the pointer
-leaves as halves, which is what the memory bank keeps.
+What is read from the mask decoder's tokens, for any GPU from sm 80 on: object score, predicted IoUs
+of masks 1 to 3, and of the best of these the vector that its pixels are multiplied by and its
+pointer. All are MLPs of three layers and a row each, in f32, for they decide about masks; the
+pointer leaves as halves, which is what the memory bank keeps.
 
-A block has 64 columns of a layer and asks for all of their weights at once, 256 bytes a thread. (`__launch_bounds__` says that a single block to a
-multiprocessor is enough: ptxas, left alone, saves registers, asks for a few words, waits for them, and asks for the next ones.)
+Vectors times matrices in f32, without tensor cores; sm 80 on. All weights of a thread are one stage.
+
+| kernel                    | M, N, K of a layer          | tile of N | threads | shared bytes | registers |
+|---------------------------|-----------------------------|-----------|---------|--------------|-----------|
+| mask_decoder_head_mlps    | 1 of 8 MLPs, 256, 256       | 64        | 256     | 2 048        | 96        |
+| mask_decoder_head_outputs | 1 of 8 MLPs, up to 256, 256 | 64        | 256     | 10 256       | 128       |
+
+A block has 64 columns of a layer and asks for all of their weights at once, 256 bytes a thread.
+(`__launch_bounds__` says that a single block to a multiprocessor is enough: ptxas, left alone,
+saves registers, asks for a few words, waits for them, and asks for the next ones.)
 */
 #include "ptx.cuh"
 #include "attention.cuh"
@@ -30,7 +39,8 @@ struct Product {
 #pragma unroll
         for (int i = 0; i < ROWS; i++) weights[i] = ((const float4*)(from + i * WIDTH))[threadIdx.x & 15];
     }
-    /// Of threads below 64: the sum of the column of this number. `row`: this thread's rows' values.
+    /// Of threads below 64: the sum of the column of this number. `row`: this thread's rows'
+    /// values.
     __device__ __forceinline__ float run(const float4 (&row)[ROWS / 4], float (&shared)[WARPS][PART]) const {
         float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 #pragma unroll
@@ -59,7 +69,8 @@ struct InnerShared {
     alignas(16) float sums[WARPS][PART];
 };
 
-/// An inner layer of all MLPs with its ReLU, which lets a NaN through. The three pointers are of one MLP, the last; tokens are score, IoU and masks 0 to 3.
+/// An inner layer of all MLPs with its ReLU, which lets a NaN through. The three pointers are of
+/// one MLP, the last; tokens are score, IoU and masks 0 to 3.
 __device__ __forceinline__ void inner_layer(const float* rows, const float* weight, const float* bias, float* out, int first, InnerShared& shared) {
     int row = blockIdx.x, network = row < 5 ? row : 5, column = blockIdx.y * PART;
     int token = row < 2 ? row : 3 + (row - 2) % MASKS;
@@ -107,7 +118,8 @@ struct AnswerShared {
     float ious[MASKS], score;
 };
 
-/// The last layers. Each block finds the score and the best mask itself and has a quarter of its pointer and of its vector.
+/// The last layers. Each block finds the score and the best mask itself and has a quarter of its
+/// pointer and of its vector.
 __device__ __forceinline__ void answer(const AnswerProblem& p, AnswerShared& shared) {
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, column = blockIdx.x * PART, of_vector = blockIdx.x * WARPS + warp;
     float4 rows[2];

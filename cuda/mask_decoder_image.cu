@@ -1,29 +1,45 @@
 /*!
-The image's side of the mask decoder's cross attentions, for any GPU from sm 80 on: a few tokens j attend to all image tokens n ("read"), and
-image tokens attend to those few ("write"). 8 tokens, 8 heads h, 256 columns, heads 16 wide; f16 in and out, sums in f32.
+The image's side of the mask decoder's cross attentions, for any GPU from sm 80 on: a few tokens j
+attend to all image tokens n ("read"), and image tokens attend to those few ("write"). 8 tokens, 8
+heads h, 256 columns, heads 16 wide; f16 in and out, sums in f32.
 
-  - read: score[8h+j, n] = F[8h+j] . (x + pe)[n]; of each tile of 64 image tokens the largest score m of a row, the sum of
-    exp(score - m), and the sum of exp(score - m) (Wv x)[n], of the head's 16 columns. mask_decoder_combine_splits merges the tiles.
-  - write: score[n, 8h+j] = K[8h+j] . (x + pe)[n] + s[8h+j], p = softmax over j, y[n] = norm(x[n] + V p[n] + bias); then a read of y.
+Matmuls: scores F[64, 256] (x + pe)[T, 256]^T, values Wv (or V). T: image tokens; sm 80 on.
 
-A block has four warps and one tile; at 1024 pixels 64 blocks, so that what counts is how long one takes. Rows' columns are multiplied in
-the order in which a lane finds eight of them side by side, the same on both sides: every fragment of a factor comes as 16 bytes of a row,
-from shared memory or straight from the weights' memory.
+| kernel                           | M, N, K of the scores | tile of T | threads | steps ahead | shared bytes | registers |
+|----------------------------------|-----------------------|-----------|---------|-------------|--------------|-----------|
+| mask_decoder_token_to_image_attn | 64, T, 256            | 64        | 128     | 2           | 65 536       | 252       |
+| mask_decoder_image_to_token_attn | T, 64, 256            | 64        | 128     | 2           | 98 304       | 255       |
 
-  - read: a warp has two heads and all 64 tokens: rows of F and Wv are the left factor, which no other warp needs and which pass shared
-    memory by, two steps of 32 columns ahead; x + pe and x in shared memory are the right one. The values' sums, rounded, are then the left
-    factor of the second product and the weights its right one, as they lie.
-  - write: a warp has 16 tokens: x + pe is the left factor and comes straight from memory, K in shared memory the right one. Its rows are
-    taken in an order in which a lane has all of a head's scores: softmax needs no other lane. The norm needs a quad's. x is added by the
-    tensor cores too, exactly.
+  - read: score[8h+j, n] = F[8h+j] . (x + pe)[n]; of each tile of 64 image tokens the largest score
+    m of a row, the sum of exp(score - m), and the sum of exp(score - m) (Wv x)[n], of the head's 16
+    columns. mask_decoder_combine_splits merges the tiles.
+  - write: score[n, 8h+j] = K[8h+j] . (x + pe)[n] + s[8h+j], p = softmax over j, y[n] = norm(x[n] +
+    V p[n] + bias); then a read of y.
 
-Shared memory holds x and x + pe, 64 KB; of mask_decoder_image_to_token_attn first x, K and V, then y in the place of x and y + pe in the place of V, 96 KB.
-Tokens past the last are the last one, without weight.
+A block has four warps and one tile; at 1024 pixels 64 blocks, so that what counts is how long one
+takes. Rows' columns are multiplied in the order in which a lane finds eight of them side by side,
+the same on both sides: every fragment of a factor comes as 16 bytes of a row, from shared memory or
+straight from the weights' memory.
 
-Tiles of 32 tokens would use all of an H200 at 1024 pixels. But every block reads all weights from the L2 cache: 160 of the 224 KB that a block
-of mask_decoder_image_to_token_attn reads, so that as many bytes would come to a multiprocessor as now while twice as many ask for them, and where there are
-fewer multiprocessors than blocks the weights would come twice. Nobody has measured them; as it is, mask_decoder_image_to_token_attn takes 12.0 us with 64 tiles and
-11.0 with one on an H200: what a block does by itself bounds it.
+  - read: a warp has two heads and all 64 tokens: rows of F and Wv are the left factor, which no
+    other warp needs and which pass shared memory by, two steps of 32 columns ahead; x + pe and x in
+    shared memory are the right one. The values' sums, rounded, are then the left factor of the
+    second product and the weights its right one, as they lie.
+  - write: a warp has 16 tokens: x + pe is the left factor and comes straight from memory, K in
+    shared memory the right one. Its rows are taken in an order in which a lane has all of a head's
+    scores: softmax needs no other lane. The norm needs a quad's. x is added by the tensor cores
+    too, exactly.
+
+Shared memory holds x and x + pe, 64 KB; of mask_decoder_image_to_token_attn first x, K and V, then
+y in the place of x and y + pe in the place of V, 96 KB. Tokens past the last are the last one,
+without weight.
+
+Tiles of 32 tokens would use all of an H200 at 1024 pixels. But every block reads all weights from
+the L2 cache: 160 of the 224 KB that a block of mask_decoder_image_to_token_attn reads, so that as
+many bytes would come to a multiprocessor as now while twice as many ask for them, and where there
+are fewer multiprocessors than blocks the weights would come twice. Nobody has measured them; as it
+is, mask_decoder_image_to_token_attn takes 12.0 us with 64 tiles and 11.0 with one on an H200: what
+a block does by itself bounds it.
 
 Grid: `x` = tiles; one-dimensional.
 */
@@ -86,9 +102,11 @@ struct ImageWrite {
         copies_commit();
     }
 
-    /// scores[4 half + m], columns 2 part and the next: rows 32 half + 8 part + 2 m and the next of K, which has come.
+    /// scores[4 half + m], columns 2 part and the next: rows 32 half + 8 part + 2 m and the next of
+    /// K, which has come.
     __device__ __forceinline__ static void score(const u32 (&placed)[2 * STEPS][4], float (&scores)[8][4], const ImageLane& of) {
-        // In a fragment row `group` is the one that the lanes of a quad have as theirs: group % 2 of lane group / 2.
+        // In a fragment row `group` is the one that the lanes of a quad have as theirs: group % 2
+        // of lane group / 2.
         int row = (of.group >> 1) * 8 + (of.group & 1);
         u32 keys[4];
 #pragma unroll
@@ -203,7 +221,8 @@ struct ImageWrite {
         }
     }
 
-    /// Of the block's threads: y of their tile, y + pe THIRD bytes behind it. `meanwhile` is done before the norm.
+    /// Of the block's threads: y of their tile, y + pe THIRD bytes behind it. `meanwhile` is done
+    /// before the norm.
     template <class Meanwhile>
     __device__ __forceinline__ void run(const WriteProblem& p, const ImageLane& of, Meanwhile meanwhile) {
         u32 placed[2 * STEPS][4];

@@ -1,13 +1,14 @@
 /*!
-A tile of image tokens of the mask decoder, as a block has it, and the tokens' attention to it: what mask_decoder_token_to_image_attn does and mask_decoder_image_to_token_attn ends with
+A tile of image tokens of the mask decoder, as a block has it, and the tokens' attention to it: what
+mask_decoder_token_to_image_attn does and mask_decoder_image_to_token_attn ends with
 (mask_decoder_image.cu).
 */
 #pragma once
 
 // ---- primitives ----
 
-/// 16 bytes of weights, which this multiprocessor needs once. As if others could write them (no `.nc`): so no load moves behind a barrier, to
-/// where it is used.
+/// 16 bytes of weights, which this multiprocessor needs once. As if others could write them (no
+/// `.nc`): so no load moves behind a barrier, to where it is used.
 __device__ __forceinline__ void load_weights(u32 (&r)[4], const f16* from) {
     asm volatile("ld.global.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "l"(from) : "memory");
@@ -43,15 +44,16 @@ __device__ __forceinline__ float quad_sum(float x) {
     return x + from_lane(x, 2);
 }
 
-/// Units of 16 bytes change places inside 128 bytes, by their row: eight rows' units of a column are in eight places, and so are four units
-/// of two rows, an even one and the next.
+/// Units of 16 bytes change places inside 128 bytes, by their row: eight rows' units of a column
+/// are in eight places, and so are four units of two rows, an even one and the next.
 __device__ __forceinline__ u32 turned(int row) { return ((row & 1) << 6) | ((row & 6) << 3); }
 /// Of 128-byte pieces of rows of BYTES, where a unit is.
 template <u32 BYTES>
 __device__ __forceinline__ u32 unit_at(int row, int unit) { return row * BYTES + (((u32)unit * 16) ^ turned(row)); }
 
-/// A tile of image tokens and a lane's place in it. Where a lane has rows and columns of a fragment, these are row `group` and the eighth
-/// behind it, and columns 8 part to 8 part + 7 of a step's 32.
+/// A tile of image tokens and a lane's place in it. Where a lane has rows and columns of a
+/// fragment, these are row `group` and the eighth behind it, and columns 8 part to 8 part + 7 of a
+/// step's 32.
 struct ImageLane {
     int warp, lane, group, part;
     u32 shared, line;  // of row `group`, unit `part`, in rows of ROW bytes
@@ -63,13 +65,14 @@ struct ImageLane {
     /// Of this lane's unit in row `row` + group, a multiple of eight, of a step.
     __device__ __forceinline__ u32 at(int row, int step) const { return (line ^ ((step & 1) << 6)) + row * ROW + (step >> 1) * 128; }
 
-    /// Where a row of the tile lies in memory; of one past the last token the last one, whose weight there is none.
+    /// Where a row of the tile lies in memory; of one past the last token the last one, whose
+    /// weight there is none.
     __device__ __forceinline__ static int offset(int row, int tokens) {
         int token = blockIdx.x * IMAGE_TILE + row;
         return (token < tokens ? token : tokens - 1) * IMAGE_WIDTH;
     }
-    /// The warp's 16 tokens as fragments: what is at 2 step + i is of row group + 8 i. x + pe in registers, x in shared memory.
-    /// `meanwhile` is done while they come.
+    /// The warp's 16 tokens as fragments: what is at 2 step + i is of row group + 8 i. x + pe in
+    /// registers, x in shared memory. `meanwhile` is done while they come.
     template <class Meanwhile>
     __device__ __forceinline__ void fetch(const f16* x, const f16* pe, int tokens, u32 (&placed)[2 * STEPS][4], Meanwhile meanwhile) const {
         u32 own[2 * STEPS][4];
@@ -92,8 +95,9 @@ struct ImageLane {
     }
 };
 
-/// Two rows' units as the left factor of a step's two products, registers in a row. ptxas would copy the words of what was loaded for each
-/// product anew; that each is the exclusive or with `zero`, of which it knows nothing, keeps it from that.
+/// Two rows' units as the left factor of a step's two products, registers in a row. ptxas would
+/// copy the words of what was loaded for each product anew; that each is the exclusive or with
+/// `zero`, of which it knows nothing, keeps it from that.
 __device__ __forceinline__ void left_factor(u32 (&a)[2][4], const u32 (&upper)[4], const u32 (&lower)[4], u32 zero) {
 #pragma unroll
     for (int half = 0; half < 2; half++)
@@ -101,7 +105,8 @@ __device__ __forceinline__ void left_factor(u32 (&a)[2][4], const u32 (&upper)[4
         for (int k = 0; k < 2; k++) a[half][2 * k] = upper[half * 2 + k] ^ zero, a[half][2 * k + 1] = lower[half * 2 + k] ^ zero;
 }
 
-/// The tokens' attention to a tile in shared memory: x, and PLACED bytes behind it x + pe. A warp has heads 2 warp and 2 warp + 1.
+/// The tokens' attention to a tile in shared memory: x, and PLACED bytes behind it x + pe. A warp
+/// has heads 2 warp and 2 warp + 1.
 template <u32 PLACED>
 struct ImageRead {
     static constexpr int AHEAD = 2;  // steps
@@ -132,7 +137,8 @@ struct ImageRead {
         for (int i = 0; i < EIGHTS; i++)
 #pragma unroll
             for (int k = 0; k < 4; k++) scores[i][k] = projected[0][i][k] = projected[1][i][k] = 0.0f;
-        // As a loop ptxas copies what is loaded for the next turn from register to register, and runs out of them.
+        // As a loop ptxas copies what is loaded for the next turn from register to register, and
+        // runs out of them.
 #pragma unroll
         for (int step = 0; step < STEPS; step++) {
             u32 w[ROWS / 2][2][4];

@@ -1,11 +1,25 @@
 /*!
-The mask decoder's eight tokens between its passes over the image, for any GPU from sm 80 on: what the tokens read from the image is gathered,
-goes through the MLP and, in front of the second layer, through the self-attention; and what the next pass multiplies the image by is
-folded from the tokens and the weights of a head.
+The mask decoder's eight tokens between its passes over the image, for any GPU from sm 80 on: what
+the tokens read from the image is gathered, goes through the MLP and, in front of the second layer,
+through the self-attention; and what the next pass multiplies the image by is folded from the tokens
+and the weights of a head.
 
-These launches follow one another and each has little to do, so that their time is the time until memory has answered: a thread asks for all that it
-needs before it uses any of it, and tokens that a block needs whole are normalized by each block itself. `__launch_bounds__` says that a single
-block to a multiprocessor is enough: ptxas, left alone, saves registers, asks for a few words, waits for them, and asks for the next ones.
+8 tokens are rounded to two f16 each, 16 rows of A; sm 80 on. All weights of a thread are one stage.
+
+| kernel                           | M, N, K                  | blocks | threads | shared bytes | registers |
+|----------------------------------|--------------------------|--------|---------|--------------|-----------|
+| mask_decoder_combine_splits      | 8, 256, 128              | 8      | 256     | 8 704        | 221       |
+| mask_decoder_token_mlp_up        | 8, 2048, 256             | 64     | 256     | 10 240       | 48        |
+| mask_decoder_token_mlp_down      | 8, 256, 2048             | 32     | 256     | 2 048        | 120       |
+| mask_decoder_fold_self_attn      | 8, 3 x 128 and 768, 256  | 16     | 256     | 27 392       | 113       |
+| mask_decoder_token_self_attn     | 8, 256, 256; 8, 128, 256 | 8      | 256     | 19 584       | 234       |
+| mask_decoder_fold_token_to_image | 8, 4 x 128, 256          | 16     | 256     | 27 392       | 101       |
+
+These launches follow one another and each has little to do, so that their time is the time until
+memory has answered: a thread asks for all that it needs before it uses any of it, and tokens that a
+block needs whole are normalized by each block itself. `__launch_bounds__` says that a single block
+to a multiprocessor is enough: ptxas, left alone, saves registers, asks for a few words, waits for
+them, and asks for the next ones.
 */
 #include "ptx.cuh"
 #include "attention.cuh"
@@ -14,7 +28,8 @@ block to a multiprocessor is enough: ptxas, left alone, saves registers, asks fo
 
 // ---- primitives ----
 
-/// A zero that is known behind a barrier only. ptxas moves no loads across a barrier, but what depends on them it does: not what this is added to.
+/// A zero that is known behind a barrier only. ptxas moves no loads across a barrier, but what
+/// depends on them it does: not what this is added to.
 __device__ __forceinline__ float zero_behind_barrier() { return (float)__syncthreads_or(0); }
 
 // ---- steps ----
@@ -108,7 +123,8 @@ public:
         s += from_lane(s, 1);
         s += from_lane(s, 2);
         if (warp == 0 && part == 0) p.scores_bias[head * TOKENS + (lane >> 2)] = s;
-        // Here tokens are B: a token's columns of V lie 128 bytes apart, a column's tokens side by side.
+        // Here tokens are B: a token's columns of V lie 128 bytes apart, a column's tokens side by
+        // side.
         u32 high[2], rest[2];
         split(v.x, v.y, high[0], rest[0]), split(v.z, v.w, high[1], rest[1]);
 #pragma unroll
@@ -141,7 +157,8 @@ public:
             *(float2*)&shared.self[half][i][of][(warp >> 1) * 8 + part * 2] = make_float2(y.x + own[i].x, y.y + own[i].y);
         }
         block_barrier();
-        // A warp has a token as query; a quad the token of its number as key, a quarter of the columns each.
+        // A warp has a token as query; a quad the token of its number as key, a quarter of the
+        // columns each.
         float score = 0.0f;
         Eight q[2], k[2];
 #pragma unroll
@@ -157,7 +174,8 @@ public:
         float share = power_of_two((score - top) * LOG2E), total = share;
 #pragma unroll
         for (int mask = 4; mask < 32; mask *= 2) total += from_lane(total, mask);
-        // The values of this lane's key, columns part, part + 4, ...: then summed over the keys, each lane keeping one column.
+        // The values of this lane's key, columns part, part + 4, ...: then summed over the keys,
+        // each lane keeping one column.
         float sums[8];
 #pragma unroll
         for (int i = 0; i < 8; i++) sums[i] = share * (shared.self[0][2][of][part + i * 4] + shared.self[1][2][of][part + i * 4]);
@@ -208,7 +226,8 @@ __device__ __forceinline__ void turn(const TurnProblem& p, TurnShared& shared) {
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, head = blockIdx.x, part = lane & 3;
     Eight x;
     x.load(p.attended + warp * WIDTH + lane * 8);
-    // A warp has 32 columns of the projection: the 128 KB that a block reads of this weight are most of its time.
+    // A warp has 32 columns of the projection: the 128 KB that a block reads of this weight are
+    // most of its time.
     uint2 rows[GROUPS][2][4];
     const f16* from = p.out_weight + part * 8 * WIDTH + warp * QUAD_COLUMNS;
 #pragma unroll
@@ -255,7 +274,8 @@ struct GatherShared {
     alignas(16) float projected[HEADS][WIDTH];
 };
 
-/// A token's queries behind what it read from the image. A warp has a head: what all tiles have of it, and its rows of the projection.
+/// A token's queries behind what it read from the image. A warp has a head: what all tiles have of
+/// it, and its rows of the projection.
 __device__ __forceinline__ void gather(const GatherProblem& p, GatherShared& shared) {
     constexpr int AT_ONCE = 16, QUADS = 8;
     int lane = threadIdx.x & 31, head = threadIdx.x >> 5, token = blockIdx.x, part = lane & 3;
@@ -278,7 +298,8 @@ __device__ __forceinline__ void gather(const GatherProblem& p, GatherShared& sha
 #pragma unroll
     for (int i = 0; i < DEPTH; i++) rows[i] = ((const uint4*)(p.out_weight + (head * DEPTH + i) * WIDTH))[lane];
     float4 bias = ((const float4*)(p.value_bias + head * DEPTH))[part];
-    // The first warp alone goes on behind the barrier: five exchanges are sooner done than more barriers.
+    // The first warp alone goes on behind the barrier: five exchanges are sooner done than more
+    // barriers.
     Eight x = {}, out_bias = {}, weight = {}, shift = {};
     if (head == 0) {
         x.load(p.queries + token * WIDTH + lane * 8), out_bias.load(p.out_bias + lane * 8);

@@ -1,9 +1,10 @@
 /*!
 How the mask decoder's eight tokens are normalized and multiplied (mask_decoder_tokens.cu).
 
-Tokens are f32 and weights halves. The tensor cores multiply both without loss that matters: of the sixteen rows of A, eight are the tokens
-rounded to halves and eight are what that left, so that one instruction has 22 bits of eight tokens. The order of the columns
-that are summed over is up to the kernel: a lane has eight in a row, 16 bytes of a weight. A token beyond 65504 becomes a NaN.
+Tokens are f32 and weights halves. The tensor cores multiply both without loss that matters: of the
+sixteen rows of A, eight are the tokens rounded to halves and eight are what that left, so that one
+instruction has 22 bits of eight tokens. The order of the columns that are summed over is up to the
+kernel: a lane has eight in a row, 16 bytes of a weight. A token beyond 65504 becomes a NaN.
 
 Needs attention.cuh and f16x2.cuh in front.
 */
@@ -39,7 +40,8 @@ struct Eight {
     }
 };
 
-/// LayerNorm of a token whose columns a warp's lanes have. Means and squares of halves of it are merged, so that both need five exchanges together.
+/// LayerNorm of a token whose columns a warp's lanes have. Means and squares of halves of it are
+/// merged, so that both need five exchanges together.
 __device__ __forceinline__ Eight normalized(const Eight& x, const Eight& weight, const Eight& bias) {
     float mean = (((x.at[0] + x.at[1]) + (x.at[2] + x.at[3])) + ((x.at[4] + x.at[5]) + (x.at[6] + x.at[7]))) * 0.125f, squares = 0.0f;
 #pragma unroll
@@ -71,7 +73,8 @@ struct Fragment {
         split(x.at[0], x.at[1], high.x, rest.x), split(x.at[2], x.at[3], high.y, rest.y);
         split(x.at[4], x.at[5], high.z, rest.z), split(x.at[6], x.at[7], high.w, rest.w);
     }
-    /// The products of the first four columns and of the last four, in sums of their own: neither waits for the other.
+    /// The products of the first four columns and of the last four, in sums of their own: neither
+    /// waits for the other.
     __device__ __forceinline__ void multiply(float (&sums)[2][4], uint4 weights) const {
         u32 first[4] = {high.x, rest.x, high.y, rest.y}, last[4] = {high.z, rest.z, high.w, rest.w};
         multiply_add(sums[0], first, weights.x, weights.y);
@@ -83,7 +86,8 @@ struct Fragment {
     }
 };
 
-/// All tokens in shared memory, split. Rows lie so that a quad's units and those of the next one are in different banks.
+/// All tokens in shared memory, split. Rows lie so that a quad's units and those of the next one
+/// are in different banks.
 struct SplitTokens {
     static constexpr int PITCH = WIDTH / 2 + 16;
     alignas(16) u32 high[TOKENS][PITCH], rest[TOKENS][PITCH];
@@ -99,7 +103,8 @@ struct SplitTokens {
     }
 };
 
-/// Eight rows of a weight, GROUPS * 32 columns of them: this lane has its eight columns of each group, of row lane / 4.
+/// Eight rows of a weight, GROUPS * 32 columns of them: this lane has its eight columns of each
+/// group, of row lane / 4.
 template <int GROUPS>
 struct WeightRows {
     uint4 at[GROUPS];
@@ -116,13 +121,15 @@ struct WeightRows {
     }
 };
 
-/// All tokens by the rows of a linear layer, 8 TILES rows a block. Each warp has an eighth of the columns.
+/// All tokens by the rows of a linear layer, 8 TILES rows a block. Each warp has an eighth of the
+/// columns.
 template <int GROUPS, int TILES>
 struct Layer {
     static constexpr int COLUMNS = WARPS * GROUPS * QUAD_COLUMNS, BLOCK_ROWS = TILES * 8, PITCH = TILES > 1 ? BLOCK_ROWS + 8 : BLOCK_ROWS;
     alignas(16) float sums[WARPS][TOKENS][PITCH];
 
-    /// Of threads below 8 BLOCK_ROWS: row threadIdx.x % BLOCK_ROWS of token threadIdx.x / BLOCK_ROWS.
+    /// Of threads below 8 BLOCK_ROWS: row threadIdx.x % BLOCK_ROWS of token threadIdx.x /
+    /// BLOCK_ROWS.
     __device__ __forceinline__ float run(const float* x, const f16* weight) {
         int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, first = warp * GROUPS * QUAD_COLUMNS;
         Eight values[GROUPS];
@@ -153,8 +160,9 @@ struct Layer {
 using Up = Layer<WIDTH / (WARPS * QUAD_COLUMNS), 4>;
 using Down = Layer<HIDDEN / (WARPS * QUAD_COLUMNS), 1>;
 
-/// One step of a product with a weight whose rows are summed over: this lane has columns 4 (lane / 4) to 4 (lane / 4) + 3 of 32, of four rows that depend
-/// on lane % 4; `a` is the tokens' columns that go with these rows. `sums` come to be what `columns_of` says.
+/// One step of a product with a weight whose rows are summed over: this lane has columns 4 (lane /
+/// 4) to 4 (lane / 4) + 3 of 32, of four rows that depend on lane % 4; `a` is the tokens' columns
+/// that go with these rows. `sums` come to be what `columns_of` says.
 __device__ __forceinline__ void multiply_turned(float (&sums)[4][4], const u32 (&a)[4], const uint2 (&rows)[4]) {
 #pragma unroll
     for (int i = 0; i < 4; i++) {
@@ -190,7 +198,8 @@ struct HeadParts {
     }
 };
 
-/// What the image is multiplied by, of a head: its 16 columns of each token by the head's 16 rows of a weight [128, 256]. A warp has 32 columns.
+/// What the image is multiplied by, of a head: its 16 columns of each token by the head's 16 rows
+/// of a weight [128, 256]. A warp has 32 columns.
 struct Folded {
     uint2 rows[4];
     __device__ __forceinline__ void load(const f16* weight, int head, int warp, int lane) {
@@ -209,7 +218,8 @@ struct Folded {
     }
 };
 
-/// Queries of a head that reads the image, folded with its keys' weight: F. Eight warps have eight of the 16 rows and a quarter of the columns each.
+/// Queries of a head that reads the image, folded with its keys' weight: F. Eight warps have eight
+/// of the 16 rows and a quarter of the columns each.
 struct ReadFold {
     WeightRows<2> rows;
     Folded keys;

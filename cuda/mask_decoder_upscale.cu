@@ -1,25 +1,36 @@
 /*!
-The end of the mask decoder: image tokens upscaled by two transposed convolutions, and of each pixel's features the product with the
-vector of the mask that was chosen. For any GPU from sm 80 on.
+The end of the mask decoder: image tokens upscaled by two transposed convolutions, and of each
+pixel's features the product with the vector of the mask that was chosen. For any GPU from sm 80 on.
 
     first  = GELU(LayerNorm(W1[dy, dx] token + b1 + hr1))      64 channels of pixel (2 y + dy, 2 x + dx)
     second = GELU(W2[dy', dx'] first + b2 + hr0)               32 channels of pixel (2 (2 y + dy) + dy', 2 (2 x + dx) + dx')
     low    = vector . second                                   or -1024 everywhere, where the object's score is not above 0
 
-Both convolutions have a stride as wide as they are: a pixel comes of one token, and each is four products side by side. Neither result
-leaves the registers: of a grid of 64 x 64 they are 2 and 4 MB of halves, to write and to read again.
+Two matmuls a pixel. T: image tokens; sm 80 on.
 
-A warp has 16 tokens and all 64 channels of one of their four pixels, so that a row of the norm lies in the four lanes of a quad, and
-what `mma` gives is what the next one takes. What a thread holds of a product is up to it, as in cuda/memory_key_proj.cu: k goes in the order in
-which a thread finds eight columns of a token or a weight in a row, 16 bytes at a time, and channels in one where its eight of each 32
-lie side by side. Rows lane / 4 and lane / 4 + 8 of a tile are two tokens side by side in the image: what a thread needs of hr1 and hr0,
-channels first, is then 8 and 16 bytes in a row, and what eight lanes read lies in a row too. It comes to registers without a stop in
-shared memory, asked for ahead of the products. That takes an even grid, and the encoders have no other: their deepest map has half its side.
+| kernel                     | M, N, K of the first, of the second | tile of T | threads | stages         | shared bytes | registers |
+|----------------------------|-------------------------------------|-----------|---------|----------------|--------------|-----------|
+| mask_decoder_upscale_masks | T, 4 x 64, 256; 4 T, 4 x 32, 64     | 64        | 128     | 4, all at once | 49 152       | 247       |
 
-All loads but a few are under way before the first product, which begins with a quarter of its weights. By count, a grid of 64 x 64 has
-256 blocks of two to a multiprocessor, which an H200 runs at once, and they read 32 MB of the L2 cache: 8 of tokens, 12 of weights and
-12 of hr1 and hr0, whose sectors two blocks share. Blocks with both of a token's pixels side by side would read 20; but all four
-kernels over the image together take 8 us more with 4096 tokens than with 16 on an H200.
+Both convolutions have a stride as wide as they are: a pixel comes of one token, and each is four
+products side by side. Neither result leaves the registers: of a grid of 64 x 64 they are 2 and 4 MB
+of halves, to write and to read again.
+
+A warp has 16 tokens and all 64 channels of one of their four pixels, so that a row of the norm lies
+in the four lanes of a quad, and what `mma` gives is what the next one takes. What a thread holds of
+a product is up to it, as in cuda/memory_key_proj.cu: k goes in the order in which a thread finds
+eight columns of a token or a weight in a row, 16 bytes at a time, and channels in one where its
+eight of each 32 lie side by side. Rows lane / 4 and lane / 4 + 8 of a tile are two tokens side by
+side in the image: what a thread needs of hr1 and hr0, channels first, is then 8 and 16 bytes in a
+row, and what eight lanes read lies in a row too. It comes to registers without a stop in shared
+memory, asked for ahead of the products. That takes an even grid, and the encoders have no other:
+their deepest map has half its side.
+
+All loads but a few are under way before the first product, which begins with a quarter of its
+weights. By count, a grid of 64 x 64 has 256 blocks of two to a multiprocessor, which an H200 runs
+at once, and they read 32 MB of the L2 cache: 8 of tokens, 12 of weights and 12 of hr1 and hr0,
+whose sectors two blocks share. Blocks with both of a token's pixels side by side would read 20; but
+all four kernels over the image together take 8 us more with 4096 tokens than with 16 on an H200.
 
 Grid: `x` = tiles of 64 tokens, `y` = the first convolution's (dy, dx).
 */
@@ -62,7 +73,8 @@ constexpr int PART_COLUMNS = 64;  // of weights that come together
 constexpr float NORM_EPSILON = 1e-6f;
 constexpr float NO_OBJECT = -1024.0f;
 
-/// Everything a launch is given. All but the score begin at multiples of 16 bytes; the grid is even.
+/// Everything a launch is given. All but the score begin at multiples of 16 bytes; the grid is
+/// even.
 struct MasksProblem {
     const f16* tokens;                             // [grid², 256]
     const f16 *hr0, *hr1;                          // [32, 4 grid, 4 grid], [64, 2 grid, 2 grid]
@@ -95,8 +107,9 @@ private:
     uint4 fine[2][4][2];        // hr0: of a row of pixels, a tile of channels, of two; four pixels of each token
     float sums[8][4];
 
-    /// Starts the copies of a part of the first convolution's weights; with the last one come the second's. 16-byte units of odd rows
-    /// are swapped by fours, so that two rows' four units meet no bank conflict.
+    /// Starts the copies of a part of the first convolution's weights; with the last one come the
+    /// second's. 16-byte units of odd rows are swapped by fours, so that two rows' four units meet
+    /// no bank conflict.
     template <int AT>
     __device__ __forceinline__ void fetch(const MasksProblem& p) const {
         int unit = thread & 7;
@@ -144,8 +157,8 @@ private:
 #pragma unroll
             for (int i = 0; i < 2; i++) fine[DOWN][j][i] = *(const uint4*)(from + (channel(j) + i) * (side * side));
     }
-    /// The norm's vectors, the second bias and the vector of the mask, to where the first part of weights was: 32 floats in the first 128
-    /// bytes of a row.
+    /// The norm's vectors, the second bias and the vector of the mask, to where the first part of
+    /// weights was: 32 floats in the first 128 bytes of a row.
     __device__ __forceinline__ void fetch_vectors(const MasksProblem& p) const {
         if (thread < 48) {
             int line = thread >> 3, at = (thread & 7) * 4;
@@ -163,7 +176,8 @@ private:
         }
     }
 
-    /// The first product, part by part. What is loaded on the way takes the registers of tokens that are multiplied.
+    /// The first product, part by part. What is loaded on the way takes the registers of tokens
+    /// that are multiplied.
     template <int AT>
     __device__ __forceinline__ void multiply_first(const MasksProblem& p) {
         if constexpr (AT < PARTS) {
@@ -173,8 +187,9 @@ private:
             if (AT == 2) load_fine<1>(p.hr0), warp_barrier();  // as in front of the first
 #pragma unroll
             for (int half = 0; half < 2; half++) {
-                // The words of a fragment lie apart in what was loaded. Without an operation on them ptxas 12.9 moves them together anew
-                // for every product, 330 moves instead of 64 operations; `zero` it does not see through.
+                // The words of a fragment lie apart in what was loaded. Without an operation on
+                // them ptxas 12.9 moves them together anew for every product, 330 moves instead of
+                // 64 operations; `zero` it does not see through.
                 const uint4 &a = tokens[AT][half][0], &b = tokens[AT][half][1];
                 u32 zero = (u32)p.grid >> 31;
                 const u32 low[4] = {a.x ^ zero, b.x ^ zero, a.y ^ zero, b.y ^ zero}, high[4] = {a.z ^ zero, b.z ^ zero, a.w ^ zero, b.w ^ zero};
@@ -305,7 +320,8 @@ public:
     }
 
 private:
-    /// Sums over the quad, each lane of which stores two pixels: of token part % 2, in row part / 2.
+    /// Sums over the quad, each lane of which stores two pixels: of token part % 2, in row part /
+    /// 2.
     __device__ __forceinline__ void store(const MasksProblem& p, const float (&logits)[2][2][2], bool present, bool there) const {
         bool second = part & 1, lower = part & 2;
         float of_token[2][2], own[2];

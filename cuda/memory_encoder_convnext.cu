@@ -1,26 +1,42 @@
 /*!
-The two blocks of the memory encoder's fuser (ConvNeXt's), and the projection to memories behind the second, for any GPU from sm 80 on:
+The two blocks of the memory encoder's fuser (ConvNeXt's), and the projection to memories behind the
+second, for any GPU from sm 80 on:
 
-  - memory_encoder_dwconv7x7 (memory_encoder_convnext.cuh): y = norm(depthwise 7x7 of x), 256 channels.
-  - memory_encoder_convnext_mlp: x + D GELU(U y + u) + d, 1024 hidden columns. memory_encoder_convnext_mlp_proj: of that sum, which it does not store, the 64 columns of a memory,
-    and what a memory has of an object that is not there.
+  - memory_encoder_dwconv7x7 (memory_encoder_convnext.cuh): y = norm(depthwise 7x7 of x), 256
+    channels.
+  - memory_encoder_convnext_mlp: x + D GELU(U y + u) + d, 1024 hidden columns.
+    memory_encoder_convnext_mlp_proj: of that sum, which it does not store, the 64 columns of a
+    memory, and what a memory has of an object that is not there.
 
-A block of the latter two has 32 tokens and reads all weights, 1 MB, whatever its tile is; what counts is that they never stop coming. The hidden
-columns are made in chunks of 64, of which a warp has 8, with y as the left factor in its registers, and go through shared memory, to be multiplied
-by a warp's 32 rows of D. So each row of U and D is one warp's alone: it copies them to a ring of its own, 2 KB a step, four steps (64 KB a block)
-ahead, and waits for no other warp's. Warps meet once a chunk, for the hidden columns, which have two places: while one chunk is multiplied by D, the
-next is made.
+T tokens; sm 80 on. The depthwise convolution is no matmul.
 
-A warp takes D's rows in an order in which a lane's columns of the result are eight side by side: x, D's bias and the sum are read and written
-16 bytes at a time. The memories' product is one more of U's kind, of the sums as halves.
+| kernel                           | M, N, K                    | tile of T | threads | stages  | shared bytes | registers |
+|----------------------------------|----------------------------|-----------|---------|---------|--------------|-----------|
+| memory_encoder_dwconv7x7         | T, 256 channels, 49 taps   | 8 x 4     | 512     | 10 rows | 71 680       | 64        |
+| memory_encoder_convnext_mlp      | T, 1024, 256; T, 256, 1024 | 32        | 256     | 5       | 98 304       | 255       |
+| memory_encoder_convnext_mlp_proj | as above; T, 64, 256       | 32        | 256     | 5       | 98 304       | 255       |
 
-By count, of an H200 at 1024 pixels: 128 blocks read 128 MB of the L2 cache a launch, 20 us at 50 bytes a ns and multiprocessor; the tensor cores
-need 8 us of it, shared memory 10. Measured, it is 27 us, and 27 with two blocks in all: not the cache,
-which 128 blocks share, but what a block does by itself bounds it. Tiles of 64 tokens would have half the bytes, of half the multiprocessors;
-their y is beyond the registers, and
-reading it again for each chunk beyond what shared memory gives in that time.
+A block of the latter two has 32 tokens and reads all weights, 1 MB, whatever its tile is; what
+counts is that they never stop coming. The hidden columns are made in chunks of 64, of which a warp
+has 8, with y as the left factor in its registers, and go through shared memory, to be multiplied by
+a warp's 32 rows of D. So each row of U and D is one warp's alone: it copies them to a ring of its
+own, 2 KB a step, four steps (64 KB a block) ahead, and waits for no other warp's. Warps meet once a
+chunk, for the hidden columns, which have two places: while one chunk is multiplied by D, the next
+is made.
 
-Tokens past the last are the last one, and are not stored. A block reads its own tokens of x alone, before it stores any: x may be where the sum goes.
+A warp takes D's rows in an order in which a lane's columns of the result are eight side by side: x,
+D's bias and the sum are read and written 16 bytes at a time. The memories' product is one more of
+U's kind, of the sums as halves.
+
+By count, of an H200 at 1024 pixels: 128 blocks read 128 MB of the L2 cache a launch, 20 us at 50
+bytes a ns and multiprocessor; the tensor cores need 8 us of it, shared memory 10. Measured, it is
+27 us, and 27 with two blocks in all: not the cache, which 128 blocks share, but what a block does
+by itself bounds it. Tiles of 64 tokens would have half the bytes, of half the multiprocessors;
+their y is beyond the registers, and reading it again for each chunk beyond what shared memory gives
+in that time.
+
+Tokens past the last are the last one, and are not stored. A block reads its own tokens of x alone,
+before it stores any: x may be where the sum goes.
 
 Grid: memory_encoder_dwconv7x7 ceil(grid / 8) x ceil(grid / 4); the others ceil(tokens / 32).
 */
@@ -45,7 +61,8 @@ constexpr u32 MIX_SHARED = RING + MIX_WARPS * SLOTS * STEP_BYTES;
 static_assert(EIGHT == 8 && OWN == 32, "fragments");
 static_assert(MIX_SHARED == 98304 && SPREAD_SHARED == 71680, "what launches ask for");
 
-/// What a launch of memory_encoder_convnext_mlp is given; `out` is null for memory_encoder_convnext_mlp_proj, which has the rest.
+/// What a launch of memory_encoder_convnext_mlp is given; `out` is null for
+/// memory_encoder_convnext_mlp_proj, which has the rest.
 struct MixProblem {
     const f16 *y, *x;          // [tokens, 256]
     const f16* up;             // U [1024, 256]
@@ -59,11 +76,12 @@ struct MixProblem {
     f16* memory;               // [tokens, 64]
 };
 
-/// Units of 16 bytes change places inside 128 bytes, by their row: eight rows' units of a column are in eight places, and so are four units
-/// of two rows, an even one and the next.
+/// Units of 16 bytes change places inside 128 bytes, by their row: eight rows' units of a column
+/// are in eight places, and so are four units of two rows, an even one and the next.
 __device__ __forceinline__ u32 turned(int row) { return ((row & 1) << 6) | ((row & 6) << 3); }
 
-/// LAST: memory_encoder_convnext_mlp_proj. A lane's rows of a fragment are `group` and the eighth behind it.
+/// LAST: memory_encoder_convnext_mlp_proj. A lane's rows of a fragment are `group` and the eighth
+/// behind it.
 template <bool LAST>
 class Mix {
     int warp, lane, group, part, first;  // `first` token of the block
@@ -71,7 +89,8 @@ class Mix {
     u32 left[2][WIDTH / 16][4];          // y of the block's tokens, as left factor
     float sums[2][OWN / 8][4];           // of columns OWN warp + 8 part + 2 i and the next
 
-    // Lanes' places in a step of U: sixteen lanes copy half a row. And of D: eight lanes copy a row's 64 columns.
+    // Lanes' places in a step of U: sixteen lanes copy half a row. And of D: eight lanes copy a
+    // row's 64 columns.
     const f16 *own_up, *own_down;
     u32 copy_up, copy_down, read_up, read_down;
 
@@ -94,7 +113,8 @@ class Mix {
         read_down = row * 128 + (unit * 16 ^ turned(row));
     }
 
-    /// Starts the copies of `half` of the columns of eight rows [256], of which `rows` is this lane's unit in the first.
+    /// Starts the copies of `half` of the columns of eight rows [256], of which `rows` is this
+    /// lane's unit in the first.
     __device__ __forceinline__ void fetch_up(u32 to, const f16* rows, int half) const {
 #pragma unroll
         for (int i = 0; i < 4; i++) copy16(to + i * ROW + (copy_up ^ (i * 16)), rows + i * 2 * WIDTH + half * (WIDTH / 2), true);
@@ -117,7 +137,8 @@ class Mix {
         if (slot == ring() + SLOTS * STEP_BYTES) slot = ring();
     }
 
-    /// Two steps: eight columns of all tokens, 2 part and the next of them. `next` is what the same steps of the next chunk multiply with, or null.
+    /// Two steps: eight columns of all tokens, 2 part and the next of them. `next` is what the same
+    /// steps of the next chunk multiply with, or null.
     __device__ __forceinline__ void expand(float (&result)[2][4], float2 bias, const f16* next) {
         float even[2][4], odd[2][4] = {};
 #pragma unroll
@@ -194,7 +215,8 @@ class Mix {
             for (int m = 0; m < 2; m++) load_matrices(left[m][k], (from ^ ((k & 3) * 32)) + (k >> 2) * 128 + m * 16 * ROW);
     }
 
-    /// The sums begin with x and D's bias, and y becomes the left factor, while the first weights come.
+    /// The sums begin with x and D's bias, and y becomes the left factor, while the first weights
+    /// come.
     __device__ __forceinline__ void begin(const MixProblem& p) {
         auto from = [&](int row) { return (token(row) < p.tokens ? token(row) : p.tokens - 1) * WIDTH; };
 #pragma unroll

@@ -1,12 +1,15 @@
 /*!
-The depthwise convolution of the memory encoder's blocks, and the accesses to memory that it shares with what follows it (memory_encoder_convnext.cu).
+The depthwise convolution of the memory encoder's blocks, and the accesses to memory that it shares
+with what follows it (memory_encoder_convnext.cu).
 
-A block has 4 rows of 8 pixels and all channels, since the norm sums over them; at 1024 pixels 128 blocks. The tile with three pixels around
-it, 70 KB, comes to shared memory row by row, and a row of taps is summed as soon as the rows that it takes are there. A thread has two channels
-of a row's eight pixels.
+A block has 4 rows of 8 pixels and all channels, since the norm sums over them; at 1024 pixels 128
+blocks. The tile with three pixels around it, 70 KB, comes to shared memory row by row, and a row of
+taps is summed as soon as the rows that it takes are there. A thread has two channels of a row's
+eight pixels.
 
-By count, of an H200 at 1024 pixels: 1600 instructions of each of 16 warps, 3.7 us (8.5 were measured with empty caches), and 120 KB a block of pixels and taps, which come meanwhile.
-Other blocks read what a block does: y is not x.
+By count, of an H200 at 1024 pixels: 1600 instructions of each of 16 warps, 3.7 us (8.5 were
+measured with empty caches), and 120 KB a block of pixels and taps, which come meanwhile. Other
+blocks read what a block does: y is not x.
 
 Needs attention.cuh and f16x2.cuh in front.
 */
@@ -70,8 +73,8 @@ class Spread {
     int top, left;                 // of the tile
     u32 shared;
 
-    /// Starts the copies of the pixels, a column a warp; zeros around the map. A group ends with the last row that one row of taps takes: the
-    /// first has four rows.
+    /// Starts the copies of the pixels, a column a warp; zeros around the map. A group ends with
+    /// the last row that one row of taps takes: the first has four rows.
     __device__ __forceinline__ void fetch(const SpreadProblem& p) const {
         if (warp >= FROM_COLUMNS) return;
         int x = left + warp - REACH, y = top - REACH;
@@ -121,7 +124,8 @@ class Spread {
         }
     }
 
-    /// The norm of a pixel whose sums are in shared memory: a lane has channels 4 lane to 4 lane + 3 of each half.
+    /// The norm of a pixel whose sums are in shared memory: a lane has channels 4 lane to 4 lane +
+    /// 3 of each half.
     __device__ __forceinline__ void normalize(const SpreadProblem& p, int pixel, const float4 (&weight)[2], const float4 (&bias)[2]) const {
         int y = top + pixel / SPREAD_COLUMNS, x = left + pixel % SPREAD_COLUMNS;
         float4 at[2];

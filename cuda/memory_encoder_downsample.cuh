@@ -1,5 +1,6 @@
 /*!
-The third of the mask's convolutions (memory_encoder_mask.cu, whose head says how), and what it has in common with the first two.
+The third of the mask's convolutions (memory_encoder_mask.cu, whose head says how), and what it has
+in common with the first two.
 */
 #pragma once
 
@@ -50,13 +51,16 @@ public:
 
 private:
     u32 shared;
-    // Of two rows of pixels; at i, of channels 32 (i / 4) + 8 (lane % 4) + 2 (i % 4) and the next; of pixel lane / 4, then of the eighth behind it.
+    // Of two rows of pixels; at i, of channels 32 (i / 4) + 8 (lane % 4) + 2 (i % 4) and the next;
+    // of pixel lane / 4, then of the eighth behind it.
     float sums[2][8][4];
 
-    /// Where half of a pixel lies: halves change places with every fourth pixel, so that eight pixels' halves are in eight places.
+    /// Where half of a pixel lies: halves change places with every fourth pixel, so that eight
+    /// pixels' halves are in eight places.
     __device__ __forceinline__ static u32 half_at(int pixel, int half) { return pixel * PIXEL + (half ^ (pixel >> 2 & 1)) * 16; }
 
-    /// Starts the copies of the rows FIRST, FIRST + 2, ... of the tile, but for its first column. Zeros around what is convolved.
+    /// Starts the copies of the rows FIRST, FIRST + 2, ... of the tile, but for its first column.
+    /// Zeros around what is convolved.
     template <int FIRST>
     __device__ __forceinline__ void fetch_rows(const WidenProblem& p) const {
         int side = p.grid * 4, top = blockIdx.y * (2 * DOWN) - 1, line = threadIdx.x / LINE, half = threadIdx.x & 1;
@@ -78,7 +82,8 @@ private:
         const f16* from = p.narrow + (there ? (y * side + x) * 16 + half * 8 : 0);
         if (row < ROWS) copy16(shared + TILE + row * PITCH + half_at(0, half), from, there);
     }
-    /// Starts the copies of the weights of a row of the windows. Rows of weights lie in the order in which sums have channels.
+    /// Starts the copies of the weights of a row of the windows. Rows of weights lie in the order
+    /// in which sums have channels.
     template <int ROW>
     __device__ __forceinline__ void fetch_weights(const WidenProblem& p) const {
         int channel = threadIdx.x >> 1, row = (channel & 32) + (channel & 6) * 4 + (channel >> 3 & 3) * 2 + (channel & 1);
@@ -122,8 +127,8 @@ private:
         }
     }
 
-    /// Subtracts the means of this lane's four pixels and finds their norms' factors: all at once, since a scheduler has one warp here and no other
-    /// to fill its pauses.
+    /// Subtracts the means of this lane's four pixels and finds their norms' factors: all at once,
+    /// since a scheduler has one warp here and no other to fill its pauses.
     __device__ __forceinline__ void find_norms(float (&roots)[2][2]) {
         float means[2][2] = {}, squares[2][2] = {};
 #pragma unroll
@@ -163,7 +168,8 @@ private:
 public:
     __device__ __forceinline__ void run(const WidenProblem& p, u32 shared_base) {
         shared = shared_base;
-        // The first row of windows is in even rows of the tile, the second in odd ones, the third in even ones once more.
+        // The first row of windows is in even rows of the tile, the second in odd ones, the third
+        // in even ones once more.
         fetch_weights<0>(p), fetch_rows<0>(p), fetch_column(p), fetch_vectors(p);
         copies_commit();
         fetch_weights<1>(p), fetch_rows<1>(p);

@@ -1,29 +1,43 @@
 /*!
-The memory encoder's mask and features become one: for any GPU from sm 80 on. Of token t of a grid of g x g
+The memory encoder's mask and features become one: for any GPU from sm 80 on. Of token t of a grid
+of g x g
 
     hidden = GELU(norm(W * wide + b))         256 channels: a 3x3 convolution, stride 2, of 64 channels of 2g x 2g pixels, zeros around them
     x[t]   = M hidden + F feat[t] + s         256 columns; feat comes channels first, s is the sum of both biases
 
-f16 in and out, sums and norm in f32; `hidden` is rounded to halves as the left factor of the second product, and both products end in the
-same sums.
+T = g^2 tokens; sm 80 on.
 
-A block has 2 rows of 16 tokens, each the sixteen rows of a fragment: at 1024 pixels 128 blocks, of which each reads all weights from the L2
-cache, 557 of the 599 KB that it reads. That is what bounds it where there are as many multiprocessors: the products, 4352 instructions
-of a multiprocessor, take less than half the time, by count. A tile's tokens read 5 x 33 pixels of `wide`, and of each channel of feat 32 bytes in
-a row, a whole sector; of a tile of 4 x 8 it would be fewer pixels and half sectors.
+| kernel                                | M, N, K                     | tile of T | threads | stages | shared bytes | registers |
+|---------------------------------------|-----------------------------|-----------|---------|--------|--------------|-----------|
+| memory_encoder_fuse_mask_and_features | T, 256, 576; then 256 + 256 | 2 x 16    | 256     | 3      | 93 312       | 128       |
 
-Eight warps have 32 columns each of both products, so nobody else needs a warp's weights. A lane even copies to shared memory just what it
-multiplies itself, three steps of 32 columns ahead, 48 KB of a block, through all three products without a stop: it waits for its own copies
-and for no one else. There are three barriers, for what all warps share: pixels, what the norm needs of others' columns, and `hidden`. The
-product with feat, which needs no `hidden`, lies before the last. Loaded straight to registers weights would not pass shared memory, but
-a load's end is one of six signals that a warp has: in a loop ptxas waits for all that are under way, and without one there are 43 KB of
-instructions. All of this is counted; measured, it is 14.1 us, and 12.6 with three blocks, on an H200.
+f16 in and out, sums and norm in f32; `hidden` is rounded to halves as the left factor of the second
+product, and both products end in the same sums.
 
-What a thread holds of a product is up to it, as in memory_key_proj.cu: k goes in the order in which a lane finds eight columns of a weight, a pixel or a
-row of `hidden` side by side, 16 bytes at a time, and columns of the result in one where a lane's eight lie side by side. feat is turned
-by ldmatrix, whose rows can be any channels.
+A block has 2 rows of 16 tokens, each the sixteen rows of a fragment: at 1024 pixels 128 blocks, of
+which each reads all weights from the L2 cache, 557 of the 599 KB that it reads. That is what bounds
+it where there are as many multiprocessors: the products, 4352 instructions of a multiprocessor,
+take less than half the time, by count. A tile's tokens read 5 x 33 pixels of `wide`, and of each
+channel of feat 32 bytes in a row, a whole sector; of a tile of 4 x 8 it would be fewer pixels and
+half sectors.
 
-Shared memory: 93 312 bytes. Grid: `x` = tiles of 16 tokens in a row, `y` = rows of the grid / 2, `z` = 1.
+Eight warps have 32 columns each of both products, so nobody else needs a warp's weights. A lane
+even copies to shared memory just what it multiplies itself, three steps of 32 columns ahead, 48 KB
+of a block, through all three products without a stop: it waits for its own copies and for no one
+else. There are three barriers, for what all warps share: pixels, what the norm needs of others'
+columns, and `hidden`. The product with feat, which needs no `hidden`, lies before the last. Loaded
+straight to registers weights would not pass shared memory, but a load's end is one of six signals
+that a warp has: in a loop ptxas waits for all that are under way, and without one there are 43 KB
+of instructions. All of this is counted; measured, it is 14.1 us, and 12.6 with three blocks, on an
+H200.
+
+What a thread holds of a product is up to it, as in memory_key_proj.cu: k goes in the order in which
+a lane finds eight columns of a weight, a pixel or a row of `hidden` side by side, 16 bytes at a
+time, and columns of the result in one where a lane's eight lie side by side. feat is turned by
+ldmatrix, whose rows can be any channels.
+
+Shared memory: 93 312 bytes. Grid: `x` = tiles of 16 tokens in a row, `y` = rows of the grid / 2,
+`z` = 1.
 */
 #include "ptx.cuh"
 #include "attention.cuh"
@@ -80,14 +94,16 @@ class Join {
     u32 shared;
     int warp, lane, group, part;  // the lane's place in fragments: row `group` and the eighth behind it, columns 8 part to 8 part + 7 of a step
     int column;                   // of the result: this lane's first of eight
-    // This lane's first row of each weight; what is fetched next of which, of rows how wide, and how many steps were fetched.
+    // This lane's first row of each weight; what is fetched next of which, of rows how wide, and
+    // how many steps were fetched.
     const f16 *convolution, *feature, *mask, *next;
     int width, fetched;
     u32 own, place;               // where this lane's weights lie; of the three steps there the one whose turn it is
     float sums[DOWN][4][4];       // of a row of tokens: columns 2 i and 2 i + 1 of the lane's, of token `group`, then of the eighth behind it
 
-    /// Starts the copies of the next step's weights, to where the turn is: a group, an empty one behind the last. Column n of a fragment's eight is
-    /// the warp's column 8 (n / 2) + 2 i + n % 2.
+    /// Starts the copies of the next step's weights, to where the turn is: a group, an empty one
+    /// behind the last. Column n of a fragment's eight is the warp's column 8 (n / 2) + 2 i + n %
+    /// 2.
     __device__ __forceinline__ void fetch() {
         if (fetched < CONVOLUTION + 2 * PRODUCT) {
 #pragma unroll
@@ -100,8 +116,9 @@ class Join {
     }
     __device__ __forceinline__ void turn() { place = place == (AHEAD - 1) * STEP_BYTES ? 0 : place + STEP_BYTES; }
 
-    /// Starts the copies of the tile's pixels, and of what is added and scaled: a group. Units of pixels are swapped by fours, so that four units of
-    /// two tokens side by side, whose pixels lie two apart, are in eight places.
+    /// Starts the copies of the tile's pixels, and of what is added and scaled: a group. Units of
+    /// pixels are swapped by fours, so that four units of two tokens side by side, whose pixels lie
+    /// two apart, are in eight places.
     __device__ __forceinline__ void fetch_pixels(const JoinProblem& p) const {
         int top = (int)blockIdx.y * 2 * DOWN - 1, left = (int)blockIdx.x * 2 * ACROSS - 1, unit = threadIdx.x & 7, at = threadIdx.x >> 3;
         static_assert(JOIN_THREADS / 8 == WIDE - 1, "all but the last pixel of a row");
@@ -119,12 +136,13 @@ class Join {
         u32 to = shared + (row * WIDE + place) * PIXEL + (unit * 16 ^ (place & 2) << 5);
         copy16(to, p.wide + (valid ? (y * side + x) * CHANNELS + unit * 8 : 0), valid);
     }
-    /// Where eight tokens of a channel lie: `unit` is 2 (row of tokens) + half of it. Swapped, so that those of the channels of a matrix are in
-    /// eight places.
+    /// Where eight tokens of a channel lie: `unit` is 2 (row of tokens) + half of it. Swapped, so
+    /// that those of the channels of a matrix are in eight places.
     __device__ __forceinline__ static u32 feature_at(int channel, int unit) {
         return FEATURES + channel * CHANNEL + (unit ^ (channel >> 3 & 3)) * 16;
     }
-    /// Starts the copies of the tile's features. Rows of a channel begin at multiples of 16 bytes if the grid is one of eight, else of four.
+    /// Starts the copies of the tile's features. Rows of a channel begin at multiples of 16 bytes
+    /// if the grid is one of eight, else of four.
     __device__ __forceinline__ void fetch_features(const JoinProblem& p) const {
         int first = (int)blockIdx.y * DOWN * p.grid, left = (int)blockIdx.x * ACROSS, tokens = p.grid * p.grid;
         if (p.grid % 8 == 0) {
@@ -163,8 +181,9 @@ class Join {
                 for (int k = 0; k < 4; k++) sums[down][i][k] = first[i * 2 + (k & 1)];
     }
 
-    /// Two rows' units as the left factor of a step's two products, registers in a row. ptxas would copy the words of what was loaded for each
-    /// product anew; that each is the exclusive or with zero, of which it knows nothing, keeps it from that.
+    /// Two rows' units as the left factor of a step's two products, registers in a row. ptxas would
+    /// copy the words of what was loaded for each product anew; that each is the exclusive or with
+    /// zero, of which it knows nothing, keeps it from that.
     __device__ __forceinline__ static void left_factor(u32 (&a)[2][4], u32 upper, u32 lower) {
         u32 both[2][4];
         load_shared(both[0], upper);
@@ -174,7 +193,8 @@ class Join {
 #pragma unroll
             for (int k = 0; k < 4; k++) a[half][k] = both[k & 1][half * 2 + (k >> 1)] ^ blockIdx.z;
     }
-    /// A step's two products, of all tokens. What a lane multiplies it copied itself: nobody else need wait, or be waited for.
+    /// A step's two products, of all tokens. What a lane multiplies it copied itself: nobody else
+    /// need wait, or be waited for.
     template <class Left>
     __device__ __forceinline__ void multiply(Left left) {
         u32 a[DOWN][2][4], b[4][4];
@@ -192,7 +212,8 @@ class Join {
                 for (int i = 0; i < 4; i++) multiply_add(sums[down][i], a[down][half], b[i][half * 2], b[i][half * 2 + 1]);
     }
 
-    // All three products are loops: straight on they would be three times the instructions, which come from the L2 cache too.
+    // All three products are loops: straight on they would be three times the instructions, which
+    // come from the L2 cache too.
     __device__ __forceinline__ void convolve() {
         // Of a row's first tap; the third, two pixels further, has its units swapped the other way.
         u32 at = shared + group * 2 * PIXEL + part * 16, swap = (group & 1) << 6;
@@ -209,7 +230,8 @@ class Join {
                 });
     }
 
-    /// The warp's columns of each token: their mean, and the sum of squares of what they are off it.
+    /// The warp's columns of each token: their mean, and the sum of squares of what they are off
+    /// it.
     __device__ __forceinline__ void share_statistics() const {
 #pragma unroll
         for (int down = 0; down < DOWN; down++)
@@ -267,7 +289,8 @@ class Join {
     }
 
     __device__ __forceinline__ void add_features() {
-        // This lane's row of a matrix: of the eight, two channels side by side of each eight of a step's 32, as a lane of a weight has them.
+        // This lane's row of a matrix: of the eight, two channels side by side of each eight of a
+        // step's 32, as a lane of a weight has them.
         int channel = (lane >> 1 & 3) * 8 + (lane & 1) + (lane >> 4) * 2;
 #pragma unroll 2
         for (int step = 0; step < PRODUCT; step++)

@@ -1,29 +1,46 @@
 /*!
-The mask's side of the memory encoder up to 64 channels, for any GPU from sm 80 on: the logits four times as large, as a mask, and three of its
-four convolutions, 3 x 3 with stride 2 and zeros around, each with a norm over the channels of a pixel and GELU behind it.
+The mask's side of the memory encoder up to 64 channels, for any GPU from sm 80 on: the logits four
+times as large, as a mask, and three of its four convolutions, 3 x 3 with stride 2 and zeros around,
+each with a norm over the channels of a pixel and GELU behind it.
 
-  - memory_encoder_mask_convs: low [4g, 4g] -> mask [16g, 16g] -> 4 channels [8g, 8g] -> 16 channels, narrow [4g, 4g, 16];
+Convolutions as matmuls. g: side of the grid; sm 80 on.
+
+| kernel                         | M, N, K                         | tile   | threads | stages         | shared bytes | registers |
+|--------------------------------|---------------------------------|--------|---------|----------------|--------------|-----------|
+| memory_encoder_mask_convs      | (8g)^2, 4, 9; (4g)^2, 16, 9 x 4 | 16 x 8 | 192     | 1              | 12 960       | 64        |
+| memory_encoder_mask_downsample | (2g)^2, 64, 9 x 16              | 16 x 8 | 128     | 3, all at once | 38 176       | 137       |
+
+  - memory_encoder_mask_convs: low [4g, 4g] -> mask [16g, 16g] -> 4 channels [8g, 8g] -> 16
+    channels, narrow [4g, 4g, 16];
   - memory_encoder_mask_downsample: narrow -> wide [2g, 2g, 64].
 
-All three are products of `mma` with sums in f32: what a thread holds of a product is up to it, as in cuda/memory_key_proj.cu, and so k goes in the order
-in which a window's pixels lie in shared memory, and channels in one where a thread's lie side by side in the result.
+All three are products of `mma` with sums in f32: what a thread holds of a product is up to it, as
+in cuda/memory_key_proj.cu, and so k goes in the order in which a window's pixels lie in shared
+memory, and channels in one where a thread's lie side by side in the result.
 
-memory_encoder_mask_convs has 16 x 8 pixels of the result a block; nothing between leaves shared memory, what two blocks need both compute (a fifth of the
-mask, a tenth of the first convolution). In a grid of 64 these are 512 blocks, four to a multiprocessor of an H200; by count of instructions,
-about 5000 of each scheduler and a third of them GELU, that is what bounds it, 3.5 us; with empty caches 7.2 were measured, 4.2 of them with six
-blocks.
+memory_encoder_mask_convs has 16 x 8 pixels of the result a block; nothing between leaves shared
+memory, what two blocks need both compute (a fifth of the mask, a tenth of the first convolution).
+In a grid of 64 these are 512 blocks, four to a multiprocessor of an H200; by count of instructions,
+about 5000 of each scheduler and a third of them GELU, that is what bounds it, 3.5 us; with empty
+caches 7.2 were measured, 4.2 of them with six blocks.
 
-  - Mask: a thread has 4 x 4 pixels, of a place whose logits are 3 x 3, read straight from memory. The first pixel of the four is the second of
-    the logit's own: so windows begin with the pixels of a word. Two sigmoids share a division: `ex2` and `rcp` are slower than all else here.
-  - First convolution: k is the words of two pixels each, two of a row, whose last pixel has no weight, and six of a window. A result has eight
-    columns and a pixel four channels: products with the weights in the lower and in the upper columns, one after the other, fill it with two
-    tiles of 16 pixels. Weights are sums of two halves: where the mask is flat its pixels are exact, and what all of them lose would stay.
-  - Second: of a row of a window k is 32 bytes in a row, four pixels of which the last has no weight.
+  - Mask: a thread has 4 x 4 pixels, of a place whose logits are 3 x 3, read straight from memory.
+    The first pixel of the four is the second of the logit's own: so windows begin with the pixels
+    of a word. Two sigmoids share a division: `ex2` and `rcp` are slower than all else here.
+  - First convolution: k is the words of two pixels each, two of a row, whose last pixel has no
+    weight, and six of a window. A result has eight columns and a pixel four channels: products with
+    the weights in the lower and in the upper columns, one after the other, fill it with two tiles
+    of 16 pixels. Weights are sums of two halves: where the mask is flat its pixels are exact, and
+    what all of them lose would stay.
+  - Second: of a row of a window k is 32 bytes in a row, four pixels of which the last has no
+    weight.
 
-memory_encoder_mask_downsample has 16 x 8 pixels a block, 128 blocks in a grid of 64: an H200 runs them at once, and each reads 18 KB of weights and as much of
-`narrow` from the L2 cache, in three parts: what one row of the windows needs is multiplied while the next comes. A warp has 32 pixels and all
-channels, since warps of 16 would read twice as many weights from shared memory. Even and odd columns lie apart: then every other one, which is
-what windows side by side have, lies beside the next.
+memory_encoder_mask_downsample has 16 x 8 pixels a block, 128 blocks in a grid of 64: an H200 runs
+them at once, and each reads 18 KB of weights and as much of `narrow` from the L2 cache, in three
+parts: what one row of the windows needs is multiplied while the next comes. A warp has 32 pixels
+and all channels, since warps of 16 would read twice as many weights from shared memory. Even and
+odd columns lie apart: then every other one, which is what windows side by side have, lies beside
+the next.
 
 Grid: `x` = tiles across, `y` = tiles down, of each kernel's result.
 */
@@ -46,7 +63,8 @@ __device__ __forceinline__ float exponential_of_two(float x) {
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
     return r;
 }
-/// As if others could write it (no `.nc`): so no load moves behind a barrier or another one, to where it is used.
+/// As if others could write it (no `.nc`): so no load moves behind a barrier or another one, to
+/// where it is used.
 __device__ __forceinline__ float load_float(const float* from) {
     float r;
     asm volatile("ld.global.f32 %0, [%1];" : "=f"(r) : "l"(from) : "memory");
@@ -104,16 +122,17 @@ private:
     static constexpr int FIRST_ROWS = 2 * DOWN + 1;                                     // of the first convolution: with the one above the tile
     static constexpr int PIXEL = 8;                                                     // bytes of its pixels
     static constexpr int FIRST_PITCH = (2 * ACROSS + 2) * PIXEL;                        // the last pixel of a row has no weight
-    // Bytes of a row of the mask, of which 8 ACROSS + 8 are used: 42 words, so that neither pixels side by side, of two rows, nor pixels two rows
-    // apart meet in a bank.
+    // Bytes of a row of the mask, of which 8 ACROSS + 8 are used: 42 words, so that neither pixels
+    // side by side, of two rows, nor pixels two rows apart meet in a bank.
     static constexpr int PITCH = 168;
     static constexpr int FIRST = PITCH * 4 * (DOWN + 1);  // where the first convolution's results lie, behind the mask
-    // Two tiles of 16 pixels at a time: a row, but for its first pixel; then all rows' first pixels.
+    // Two tiles of 16 pixels at a time: a row, but for its first pixel; then all rows' first
+    // pixels.
     static constexpr int TURNS = (FIRST_ROWS + 1) / WARPS;
     static_assert(TURNS * WARPS == FIRST_ROWS + 1 && THREADS >= FOURS && FIRST % 16 == 0 && FIRST_PITCH % 16 == 0, "whole turns, whole units");
 
-    // What all warps need of the weights: the second convolution's, for a row of a window, a lane and both tiles of channels; the first's, for a
-    // lane; vectors.
+    // What all warps need of the weights: the second convolution's, for a row of a window, a lane
+    // and both tiles of channels; the first's, for a lane; vectors.
     static constexpr int WEIGHT2 = FIRST + FIRST_ROWS * FIRST_PITCH, WEIGHT1 = WEIGHT2 + 3 * 32 * 16, VECTORS2 = WEIGHT1 + 32 * 16;
     static constexpr int VECTOR2 = 16 * 4, VECTORS1 = VECTORS2 + 3 * VECTOR2, VECTOR1 = 4 * 4;
     static constexpr int FILLING = (FOURS + 31) / 32;  // warps; the next one brings the weights
@@ -139,7 +158,8 @@ private:
         }
     }
 
-    /// This thread's weights of the second convolution: of row `group` of the right factor, of this warp's row of the windows and tile.
+    /// This thread's weights of the second convolution: of row `group` of the right factor, of this
+    /// warp's row of the windows and tile.
     __device__ __forceinline__ void load_second(const MaskProblem& p, float2 (&weights)[2]) const {
         int channel = (group >> 1) * 4 + (warp & 1) * 2 + (group & 1);
         const float2* of = (const float2*)p.weight2 + (u32)(channel * 18 + (warp >> 1) * 6 + part);
@@ -150,8 +170,9 @@ private:
         u32 to = shared + WEIGHT2 + (warp >> 1) * 512 + lane * 16 + (warp & 1) * 8;
         store_words(to, pack(weights[0].x, weights[0].y), pack(weights[1].x, weights[1].y));
     }
-    /// The first convolution's weights and all vectors, by a warp for all, and its own of the second's. Weights without their mean over the channels
-    /// give pixels without theirs, which the norm would subtract.
+    /// The first convolution's weights and all vectors, by a warp for all, and its own of the
+    /// second's. Weights without their mean over the channels give pixels without theirs, which the
+    /// norm would subtract.
     __device__ __forceinline__ void bring_weights(const MaskProblem& p) const {
         const float* vector = lane < 4 ? p.bias2 : lane < 8 ? p.norm2_weight : lane < 12 ? p.norm2_bias : lane == 12 ? p.norm1_weight : p.norm1_bias;
         u32 vector_to = shared + (lane < 12 ? VECTORS2 + lane * 16 : VECTORS1 + (lane - 11) * VECTOR1);
@@ -190,13 +211,15 @@ private:
         low = pack(a - of.x, b - of.y);
     }
 
-    /// From 1/8 behind a logit to the same behind the next: where the four pixels lie that begin with a logit's second.
+    /// From 1/8 behind a logit to the same behind the next: where the four pixels lie that begin
+    /// with a logit's second.
     __device__ __forceinline__ static void between(float (&to)[4], float before, float own, float next) {
         float behind = next - own;
         to[0] = fmaf(own - before, -0.125f, own);
         to[1] = fmaf(behind, 0.125f, own), to[2] = fmaf(behind, 0.375f, own), to[3] = fmaf(behind, 0.625f, own);
     }
-    /// Two pixels of the mask from their logits, which for a sigmoid are powers of two, -log2 e times as large.
+    /// Two pixels of the mask from their logits, which for a sigmoid are powers of two, -log2 e
+    /// times as large.
     template <bool BINARY>
     __device__ __forceinline__ static u32 masked(const MaskProblem& p, float a, float b) {
         float scale = p.scale;
@@ -209,7 +232,8 @@ private:
         }
         return pack(fmaf(a, scale, p.offset), fmaf(b, scale, p.offset));
     }
-    /// This thread's 4 x 4 pixels of the mask. Those above and left of the first one are zeros: of places (-1, y) and (x, -1) all but the last.
+    /// This thread's 4 x 4 pixels of the mask. Those above and left of the first one are zeros: of
+    /// places (-1, y) and (x, -1) all but the last.
     template <bool BINARY>
     __device__ __forceinline__ static void fill(const MaskProblem& p, const float (&low)[3][3], int x, int y, u32 to) {
         float rows[3][4], high[4][4];
@@ -234,7 +258,8 @@ private:
         }
     }
 
-    /// The first convolution. Of turn `row` pixel n is in column n + 1 of row `row`; behind the last row, column 0 of row n.
+    /// The first convolution. Of turn `row` pixel n is in column n + 1 of row `row`; behind the
+    /// last row, column 0 of row n.
     __device__ __forceinline__ void multiply_first() const {
         u32 near = shared + (part >> 1) * PITCH + (part & 1) * 4, far = shared + 2 * PITCH + (part & 1) * 4;
         u32 a[TURNS][2][4];
@@ -272,12 +297,14 @@ private:
     }
     /// Of a vector of the first convolution, channels 2 (part % 2) and the next.
     __device__ __forceinline__ float2 vector1(int at) const { return shared_pair(shared + VECTORS1 + at * VECTOR1 + (part & 1) * 8); }
-    /// Which pixel of a turn a lane's row of a tile is. The second tile's halves are swapped: else both tiles' results would meet in a bank.
+    /// Which pixel of a turn a lane's row of a tile is. The second tile's halves are swapped: else
+    /// both tiles' results would meet in a bank.
     __device__ __forceinline__ int pixel(bool edge, int tile, int half) const {
         int n = tile * 16 + (half ^ tile) * 8 + group;
         return edge && n >= FIRST_ROWS ? FIRST_ROWS - 1 : n;
     }
-    /// Norm and activation of two pixels, two channels each: the lane beside this one has the other two. Their mean is 0.
+    /// Norm and activation of two pixels, two channels each: the lane beside this one has the other
+    /// two. Their mean is 0.
     __device__ __forceinline__ void finish_first(int row, bool last, const float (&sums)[4], float2 weight, float2 bias) const {
         bool edge = last && row == FIRST_ROWS;
         int step = edge ? FIRST_PITCH : PIXEL;
@@ -295,7 +322,8 @@ private:
         }
     }
 
-    /// The second convolution: rows of the tile. The last warps have less of the mask, and so the rows beyond one for each.
+    /// The second convolution: rows of the tile. The last warps have less of the mask, and so the
+    /// rows beyond one for each.
     __device__ __forceinline__ void multiply_second(const MaskProblem& p) const {
         uint4 weights[3];
 #pragma unroll

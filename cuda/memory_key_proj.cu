@@ -1,17 +1,28 @@
 /*!
-The keys of all layers' attention to the memory bank, for any GPU from sm 80 on: k_l = R(W_l x + b_l), 256 wide, of x, 64 wide.
+The keys of all layers' attention to the memory bank, for any GPU from sm 80 on: k_l = R(W_l x +
+b_l), 256 wide, of x, 64 wide.
 
-  - a memory's token: x = memory + (position + age), and R turns pairs of columns by the token's place in the map;
-  - a quarter of an object pointer: x = pointer + its time's projected sines and cosines, and R turns nothing.
+R rows of x in all; sm 80 on. Weights stay in registers: one stage.
 
-One product does both: SAM 2.1 at 1024 pixels has 28736 keys in each of four layers, 59 MB to write and 4 GFLOP. TensorRT 8.6.0 writes
-products, turned products and all keys in a row to memory one after the other.
+| kernel          | M, N, K            | tile MxN | threads | shared bytes | registers |
+|-----------------|--------------------|----------|---------|--------------|-----------|
+| memory_key_proj | R, 256 a layer, 64 | 16x256   | 128     | 4 608        | 168       |
 
-A warp owns 32 pairs of columns of one layer and keeps their weights in registers; a block's four warps have all columns. A block takes
-16 places of the map at a time and goes through all memories there, which have the same positions and angles; or 16 quarters of
-pointers. What a thread holds of a product is up to it: k goes in the order in which a thread finds its 16 columns of x in a row, and
-columns of keys in one where a thread's eight lie side by side, so that rows are read and written 16 bytes at a time and nothing
-passes through shared memory.
+  - a memory's token: x = memory + (position + age), and R turns pairs of columns by the token's
+    place in the map;
+  - a quarter of an object pointer: x = pointer + its time's projected sines and cosines, and R
+    turns nothing.
+
+One product does both: SAM 2.1 at 1024 pixels has 28736 keys in each of four layers, 59 MB to write
+and 4 GFLOP. TensorRT 8.6.0 writes products, turned products and all keys in a row to memory one
+after the other.
+
+A warp owns 32 pairs of columns of one layer and keeps their weights in registers; a block's four
+warps have all columns. A block takes 16 places of the map at a time and goes through all memories
+there, which have the same positions and angles; or 16 quarters of pointers. What a thread holds of
+a product is up to it: k goes in the order in which a thread finds its 16 columns of x in a row, and
+columns of keys in one where a thread's eight lie side by side, so that rows are read and written 16
+bytes at a time and nothing passes through shared memory.
 */
 #include "ptx.cuh"
 #include "attention.cuh"
@@ -96,13 +107,15 @@ class Keys {
         for (int side = 0; side < 2; side++)
 #pragma unroll
             for (int j = 0; j < 4; j++) {
-                // Column n = lane / 4 of a tile is the key's column 8 (n / 2) + 2 j + n % 2 of the warp's.
+                // Column n = lane / 4 of a tile is the key's column 8 (n / 2) + 2 j + n % 2 of the
+                // warp's.
                 int n = lane >> 2, of = side * PAIRS + (column - part * 8) + (n >> 1) * 8 + j * 2 + (n & 1);
                 load(weights[side][j], p.weight + (layer * KEY + of) * TOKEN);
             }
     }
 
-    /// Both rows' keys: x[0] of row lane / 4 of the tile, x[1] of the eighth one behind it; `to`: which of the layer's keys they are; none where that is -1.
+    /// Both rows' keys: x[0] of row lane / 4 of the tile, x[1] of the eighth one behind it; `to`:
+    /// which of the layer's keys they are; none where that is -1.
     __device__ __forceinline__ void multiply(const KeysProblem& p, const u32 (&x)[2][8], const u32 (&turns)[2][8], const int (&to)[2]) const {
         u32 packed[2][2][4];
 #pragma unroll
@@ -195,7 +208,8 @@ class Keys {
         multiply(p, x, turns, to);
     }
 
-    /// What the times of four pointers add to them. A barrier stands between what one call writes and the call before reads.
+    /// What the times of four pointers add to them. A barrier stands between what one call writes
+    /// and the call before reads.
     __device__ __forceinline__ void project_times(const KeysProblem& p, int first, PointerTimes& shared) const {
         for (int i = threadIdx.x; i < ROWS / QUARTERS * (WAVES / 2); i += KEY_THREADS) {
             int pointer = i / (WAVES / 2), wave = i % (WAVES / 2);
@@ -220,7 +234,8 @@ class Keys {
     }
 
 public:
-    /// Tiles of pointers first, which take longest to begin with; a block takes every gridDim.x-th tile.
+    /// Tiles of pointers first, which take longest to begin with; a block takes every gridDim.x-th
+    /// tile.
     __device__ __forceinline__ void run(const KeysProblem& p, PointerTimes& shared) {
         lane = threadIdx.x & 31, part = lane & 3, column = (threadIdx.x >> 5) * 32 + part * 8, layer = blockIdx.y;
         load_weights(p);

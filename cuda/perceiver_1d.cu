@@ -1,26 +1,44 @@
 /*!
-EdgeTAM's 256 latents that see the whole memory, for any GPU from sm 80 on: a layer of its perceiver is three launches.
+EdgeTAM's 256 latents that see the whole memory, for any GPU from sm 80 on: a layer of its perceiver
+is three launches.
 
-  - perceiver_1d_cross_attn: of each split of 128 tokens the largest score m of every latent, the sum of exp(score - m), and the sum of
-    exp(score - m) v, with n = norm(memory), k = Wk n + position, v = Wv n + position, score = query . k.
-  - perceiver_1d_mlp: the splits merged, the projection, the feed-forward layer, and the q, k and v of the latents' attention to each other.
-  - perceiver_1d_self_attn: that attention, its projection, the feed-forward layer behind it, and the next layer's queries, or the last norm.
+256 latents, T memory tokens; sm 80 on. Weights of a thread are one stage.
 
-Everything is 64 wide, hidden layers 256; f16 between kernels, the latents themselves and the parts of splits f32. Columns that are summed over
-are multiplied in the order in which a lane finds eight of them side by side, the same on both sides: fragments come as 16 bytes of a row,
-from shared memory or straight from memory.
+| kernel                  | M, N, K                                               | tile      | threads | shared bytes | registers |
+|-------------------------|-------------------------------------------------------|-----------|---------|--------------|-----------|
+| perceiver_1d_cross_attn | 256, T, 64; 256, 64, T                                | 64 x 128  | 256     | 49 152       | 147       |
+| perceiver_1d_mlp        | 256, 64, 64; 256, 256, 64; 256, 64, 256; 256, 192, 64 | 8 latents | 512     | 15 872       | 128       |
+| perceiver_1d_self_attn  | attention 256, 256, 64; then as above                 | 8 latents | 512     | 48 640       | 118       |
 
-perceiver_1d_cross_attn: a block has a split and 64 latents, 256 threads. A warp makes k and v of 16 tokens, which its lanes have as the left factor, then has
-16 latents and half of the tokens; two warps add what they have. k and v are made by each of the four blocks of a split, half of a
-block's 4 MFLOP; but with one block for all latents a fourth of the multiprocessors would work. A block reads 56 KB, and writes 16.
+  - perceiver_1d_cross_attn: of each split of 128 tokens the largest score m of every latent, the
+    sum of exp(score - m), and the sum of exp(score - m) v, with n = norm(memory), k = Wk n +
+    position, v = Wv n + position, score = query . k.
+  - perceiver_1d_mlp: the splits merged, the projection, the feed-forward layer, and the q, k and v
+    of the latents' attention to each other.
+  - perceiver_1d_self_attn: that attention, its projection, the feed-forward layer behind it, and
+    the next layer's queries, or the last norm.
 
-perceiver_1d_mlp, perceiver_1d_self_attn: a block has eight latents, which are the right factor, and 512 threads. So every weight, key and partial result is read
-once a block, by the one lane that multiplies by it, into registers, and all but the weights of q, k and v is asked for before anything is used. At
-1024 pixels a block of perceiver_1d_mlp reads 64 KB of parts and 96 of weights, one of perceiver_1d_self_attn 64 of keys and values and 72 or 80 of weights. With
-sixteen latents perceiver_1d_mlp would read 224 KB, with four 128, but half of each product would be nothing, and GPUs of few multiprocessors would
-read all weights twice as often.
+Everything is 64 wide, hidden layers 256; f16 between kernels, the latents themselves and the parts
+of splits f32. Columns that are summed over are multiplied in the order in which a lane finds eight
+of them side by side, the same on both sides: fragments come as 16 bytes of a row, from shared
+memory or straight from memory.
 
-Grids: perceiver_1d_cross_attn `x` = 4 tiles of 64 latents, `y` = splits; the others `x` = 32 tiles of eight latents.
+perceiver_1d_cross_attn: a block has a split and 64 latents, 256 threads. A warp makes k and v of 16
+tokens, which its lanes have as the left factor, then has 16 latents and half of the tokens; two
+warps add what they have. k and v are made by each of the four blocks of a split, half of a block's
+4 MFLOP; but with one block for all latents a fourth of the multiprocessors would work. A block
+reads 56 KB, and writes 16.
+
+perceiver_1d_mlp, perceiver_1d_self_attn: a block has eight latents, which are the right factor, and
+512 threads. So every weight, key and partial result is read once a block, by the one lane that
+multiplies by it, into registers, and all but the weights of q, k and v is asked for before anything
+is used. At 1024 pixels a block of perceiver_1d_mlp reads 64 KB of parts and 96 of weights, one of
+perceiver_1d_self_attn 64 of keys and values and 72 or 80 of weights. With sixteen latents
+perceiver_1d_mlp would read 224 KB, with four 128, but half of each product would be nothing, and
+GPUs of few multiprocessors would read all weights twice as often.
+
+Grids: perceiver_1d_cross_attn `x` = 4 tiles of 64 latents, `y` = splits; the others `x` = 32 tiles
+of eight latents.
 */
 #include "ptx.cuh"
 #include "attention.cuh"
@@ -47,7 +65,8 @@ constexpr u32 MIX_BYTES = NORMS + 4 * WIDTH * 4;
 constexpr u32 SELF_VALUES = MIX_BYTES;                      // v of all latents
 constexpr u32 SELF_BYTES = SELF_VALUES + LATENTS * 128;
 
-/// 16 rows of a weight, or of keys, and 32 STEPS of their columns: of each step this lane has a unit of rows 2 group and the next, as left factor.
+/// 16 rows of a weight, or of keys, and 32 STEPS of their columns: of each step this lane has a
+/// unit of rows 2 group and the next, as left factor.
 template <int STEPS>
 struct WeightRows {
     u32 at[STEPS][2][4];
@@ -78,7 +97,8 @@ public:
         if (of < 4) copy16(shared + NORMS + threadIdx.x * 16, from + unit * 4, true);
     }
 
-    /// Rows by the latents' columns, in two sums that do not wait for each other. `right` gives a step's unit of latent `group`.
+    /// Rows by the latents' columns, in two sums that do not wait for each other. `right` gives a
+    /// step's unit of latent `group`.
     template <int STEPS, class Right>
     __device__ __forceinline__ static void multiply(float (&c)[4], const WeightRows<STEPS>& rows, Right right) {
         float sums[2][4] = {};
@@ -115,7 +135,8 @@ public:
         store_shared_pair(sums_at(of, part * 2, from + group * 2), make_float2(x[0], x[2]));
         store_shared_pair(sums_at(of, part * 2 + 1, from + group * 2), make_float2(x[1], x[3]));
     }
-    /// A latent of each of the first eight warps: its sums of all groups, each by its scale, as a row of halves.
+    /// A latent of each of the first eight warps: its sums of all groups, each by its scale, as a
+    /// row of halves.
     __device__ __forceinline__ void merge(const float (&scales)[GROUPS]) const {
         float2 x = make_float2(0.0f, 0.0f);
 #pragma unroll
@@ -168,7 +189,8 @@ struct Behind {
         down.load(down_weight + tile * HIDDEN + group * 64, HIDDEN, of.group, of.part);
         if (group == 0) latent = load_floats(latents + (of.first + of.own) * WIDTH + of.column * 4);
     }
-    /// From what was attended to, a row of halves, to `latent` behind the feed-forward layer, stored, and its next norm.
+    /// From what was attended to, a row of halves, to `latent` behind the feed-forward layer,
+    /// stored, and its next norm.
     __device__ __forceinline__ uint2 run(const Few& of, float* to) {
         int tile = (of.warp & 3) * 16, group = of.warp >> 2;
         float c[4];
@@ -287,7 +309,8 @@ struct SelfProblem {
     f16* result;                                         // [256, 64]
 };
 
-/// A block of perceiver_1d_self_attn. A warp has 16 keys, then 16 columns of the values of a quarter of the keys.
+/// A block of perceiver_1d_self_attn. A warp has 16 keys, then 16 columns of the values of a
+/// quarter of the keys.
 __device__ __forceinline__ void self(const SelfProblem& p, u32 shared) {
     Few of(shared);
     Behind behind;

@@ -1,5 +1,6 @@
 /*!
-What the perceiver's latents are multiplied with, and their attention to all tokens of the memory: what perceiver_1d_cross_attn does (perceiver_1d.cu).
+What the perceiver's latents are multiplied with, and their attention to all tokens of the memory:
+what perceiver_1d_cross_attn does (perceiver_1d.cu).
 
 Needs attention.cuh, f16x2.cuh and gelu.cuh in front.
 */
@@ -7,7 +8,8 @@ Needs attention.cuh, f16x2.cuh and gelu.cuh in front.
 
 // ---- primitives ----
 
-/// 16 bytes of memory. As if others could write them (no `.nc`): so no load moves behind a barrier, to where it is used.
+/// 16 bytes of memory. As if others could write them (no `.nc`): so no load moves behind a barrier,
+/// to where it is used.
 __device__ __forceinline__ void load_unit(u32 (&r)[4], const f16* from) {
     asm volatile("ld.global.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "l"(from) : "memory");
 }
@@ -27,7 +29,8 @@ __device__ __forceinline__ float load_shared_float(u32 address) {
 __device__ __forceinline__ void store_shared_words(u32 address, u32 first, u32 second) {
     asm volatile("st.shared.v2.u32 [%0], {%1,%2};" ::"r"(address), "r"(first), "r"(second) : "memory");
 }
-/// A zero that is known behind a barrier only. ptxas moves no loads across a barrier, but what depends on them it does: not what this is added to.
+/// A zero that is known behind a barrier only. ptxas moves no loads across a barrier, but what
+/// depends on them it does: not what this is added to.
 __device__ __forceinline__ u32 zero_behind_barrier() { return (u32)__syncthreads_or(0); }
 
 // ---- attention ----
@@ -38,8 +41,9 @@ constexpr int HIDDEN = 256;
 constexpr int QKV = 3 * WIDTH;
 constexpr float NORM_EPSILON = 1e-5f;
 
-/// Units of 16 bytes change places inside 128 bytes, by their row: a column's units of eight rows are in eight places, those of four units of an even
-/// row and the next in eight others, and so are pairs of units of rows 0, 2, 4 and 6, or 1, 3, 5 and 7, in four.
+/// Units of 16 bytes change places inside 128 bytes, by their row: a column's units of eight rows
+/// are in eight places, those of four units of an even row and the next in eight others, and so are
+/// pairs of units of rows 0, 2, 4 and 6, or 1, 3, 5 and 7, in four.
 __device__ __forceinline__ u32 turned(int row) { return (u32)(((row ^ row >> 2) & 1) << 6 | (row & 2) << 4 | (row & 4) << 2); }
 template <u32 BYTES>
 __device__ __forceinline__ u32 unit_at(int row, int unit) { return row * BYTES + (((u32)unit * 16) ^ turned(row)); }
@@ -82,7 +86,8 @@ struct AttendProblem {
     int tokens;
 };
 
-/// Where a lane has rows and columns of a fragment, these are row `group` and the eighth behind it, and columns 8 part to 8 part + 7 of 32.
+/// Where a lane has rows and columns of a fragment, these are row `group` and the eighth behind it,
+/// and columns 8 part to 8 part + 7 of 32.
 class Attend {
     int warp, lane, group, part;
     u32 shared;
@@ -117,8 +122,8 @@ class Attend {
         }
     }
 
-    /// k and v of the warp's 16 tokens, to shared memory. Rows of weights are taken in an order in which a lane's eight columns of 32 lie side by
-    /// side.
+    /// k and v of the warp's 16 tokens, to shared memory. Rows of weights are taken in an order in
+    /// which a lane's eight columns of 32 lie side by side.
     __device__ __forceinline__ void project(const u32 (&rows)[2][2][4], const u32 (&places)[2][2][4]) const {
         int row = (group >> 1) * 8 + (group & 1);
 #pragma unroll

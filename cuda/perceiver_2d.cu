@@ -1,33 +1,46 @@
 /*!
-EdgeTAM's two-dimensional latents, both layers in one launch, for any GPU from sm 80 on. The map is cut into 16 x 16 squares of w x w memory
-tokens, and each has a latent, 64 columns, that knows nothing of the others. Of both layers:
+EdgeTAM's two-dimensional latents, both layers in one launch, for any GPU from sm 80 on. The map is
+cut into 16 x 16 squares of w x w memory tokens, and each has a latent, 64 columns, that knows
+nothing of the others. Of both layers:
 
     a = x + answer y',  y' = sum over the square's tokens of softmax(ask norm(x) . norm(token)) norm(token)
     b = a + ff(a)
     c = b + alone norm(b)
     x = c + self_ff(c),  ff(x) = down GELU(up norm(x)), 256 hidden columns
 
+256 latents, w^2 tokens each; sm 80 on.
+
+| kernel                   | M, N, K                                 | tile      | threads | stages   | shared bytes | registers |
+|--------------------------|-----------------------------------------|-----------|---------|----------|--------------|-----------|
+| perceiver_2d_window_attn | 256, 64, 64; 256, 256, 64; 256, 64, 256 | 8 latents | 256     | 9 a warp | 97 792       | 118       |
+
 and behind them one more norm. Norms, sums and x are f32, factors of products halves.
 
-By count there is little to do but to read the weights, 311 KB, which every block needs whole: 6 us at 50 bytes a nanosecond; 11 were measured
-on an H200. So nothing may hold
-that stream up, and what waits for it must be short. A block has eight latents, the right factor of `mma`, and eight warps, of which each has a
-latent where norms and softmax are due, and an eighth of each weight where products are. No two warps need the same weight and no two
-lanes the same 16 bytes of it: a lane copies what it will multiply to a queue of its own in shared memory, RING steps ahead and across layers, and
-needs no barrier for that. A step is 16 rows of a weight and 32 of their columns, two instructions. The columns are multiplied in the order in which
-a lane finds eight of them side by side, on both sides.
+By count there is little to do but to read the weights, 311 KB, which every block needs whole: 6 us
+at 50 bytes a nanosecond; 11 were measured on an H200. So nothing may hold that stream up, and what
+waits for it must be short. A block has eight latents, the right factor of `mma`, and eight warps,
+of which each has a latent where norms and softmax are due, and an eighth of each weight where
+products are. No two warps need the same weight and no two lanes the same 16 bytes of it: a lane
+copies what it will multiply to a queue of its own in shared memory, RING steps ahead and across
+layers, and needs no barrier for that. A step is 16 rows of a weight and 32 of their columns, two
+instructions. The columns are multiplied in the order in which a lane finds eight of them side by
+side, on both sides.
 
-A warp makes 32 of the hidden columns and multiplies them at once with the 32 columns of `down` that want them: they stay in registers,
-turned by `movmatrix`. What the eight warps have of the sum is added by the warp that has the latent. So a product costs two barriers: its factor is
-there; its sums are.
+A warp makes 32 of the hidden columns and multiplies them at once with the 32 columns of `down` that
+want them: they stay in registers, turned by `movmatrix`. What the eight warps have of the sum is
+added by the warp that has the latent. So a product costs two barriers: its factor is there; its
+sums are.
 
-A lane has eight columns of each fourth token of its warp's square. The first 16 tokens, all of a grid of up to 64, stay in registers over both
-layers. What their norm has of scale goes into what is asked, its shift changes no softmax; both come back to y'.
+A lane has eight columns of each fourth token of its warp's square. The first 16 tokens, all of a
+grid of up to 64, stay in registers over both layers. What their norm has of scale goes into what is
+asked, its shift changes no softmax; both come back to y'.
 
-Both layers, and both halves of a layer, run the same instructions: as many as fit are fetched once and not four times.
+Both layers, and both halves of a layer, run the same instructions: as many as fit are fetched once
+and not four times.
 
-Of 16 latents to a block there would be half as many blocks, which read half as much together; but an H200 has a multiprocessor for each of 32, so
-that a block would take as long to read its weights and longer for all that is done meanwhile. Nobody has measured that.
+Of 16 latents to a block there would be half as many blocks, which read half as much together; but
+an H200 has a multiprocessor for each of 32, so that a block would take as long to read its weights
+and longer for all that is done meanwhile. Nobody has measured that.
 
 Grid: `x` = 32, of 256 threads and 97792 bytes of shared memory.
 */
@@ -42,7 +55,8 @@ Grid: `x` = 32, of 256 threads and 97792 bytes of shared memory.
 __device__ __forceinline__ void load_shared(float (&r)[4], u32 address) {
     asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(r[0]), "=f"(r[1]), "=f"(r[2]), "=f"(r[3]) : "r"(address) : "memory");
 }
-/// An 8x8 matrix of halves, turned: a lane has columns 2 (lane % 4) and the next one of row lane / 4.
+/// An 8x8 matrix of halves, turned: a lane has columns 2 (lane % 4) and the next one of row lane /
+/// 4.
 __device__ __forceinline__ u32 transposed(u32 a) {
     u32 r;
     asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(r) : "r"(a));
@@ -56,8 +70,9 @@ constexpr int LATENTS = 8;            // of a block
 constexpr int WARPS = 8;
 constexpr int WINDOW_THREADS = WARPS * 32;
 
-// A layer's weights, in halves: ask, answer, ff_up, ff_down; alone, self_up, self_down. Each half of it is a pass of ten steps: one of
-// ask or alone, one of answer or none, four of up, four of down.
+// A layer's weights, in halves: ask, answer, ff_up, ff_down; alone, self_up, self_down. Each half
+// of it is a pass of ten steps: one of ask or alone, one of answer or none, four of up, four of
+// down.
 constexpr int SQUARE = WIDTH * WIDTH, WIDE = HIDDEN * WIDTH;
 constexpr int UP = 2 * SQUARE, DOWN = UP + WIDE;
 constexpr int LONG = DOWN + WIDE, SHORT = LONG - SQUARE;
@@ -90,9 +105,11 @@ struct WindowsProblem {
     int grid;              // a multiple of 16
 };
 
-/// Units of 16 bytes change places inside 128 bytes, so that four units of two rows, an even one and the next, are in eight places.
+/// Units of 16 bytes change places inside 128 bytes, so that four units of two rows, an even one
+/// and the next, are in eight places.
 __device__ __forceinline__ u32 turned(int row) { return (u32)(row & 1) << 6; }
-/// Where a column of sums and norms lies: so that eight lanes, each with eight columns, find four of them in eight places.
+/// Where a column of sums and norms lies: so that eight lanes, each with eight columns, find four
+/// of them in eight places.
 __device__ __forceinline__ int place_of(int column) { return column ^ ((column & 32) >> 3); }
 
 /// A lane's queue of weights.
@@ -184,7 +201,8 @@ class Windows {
     __device__ __forceinline__ void load_factor(u32 (&b)[4], int half) const {
         load_shared(b, shared + FACTOR + group * FACTOR_ROW + ((u32)(half * 4 + part) * 16 ^ turned(group)));
     }
-    /// Rows `row` + group and the eighth behind it of a product, of latents 2 part and the next; `of`: the part of the sum.
+    /// Rows `row` + group and the eighth behind it of a product, of latents 2 part and the next;
+    /// `of`: the part of the sum.
     __device__ __forceinline__ void store_sums(int of, int row, const float (&c)[4]) const {
         u32 to = shared + SUMS + of * SUMS_PART + part * 2 * SUMS_ROW;
 #pragma unroll
@@ -245,8 +263,9 @@ class Windows {
             narrow<AT, TILE + 1>(hidden, weights);
         }
     }
-    /// x + down GELU(up norm(x)). The hidden columns of fragments are those that a lane has of `down`, eight in a row: row `group` of tile t of a
-    /// product is column 8 (group / 2) + 4 t + group % 2 of the warp's 32, the eighth row behind it the second column behind that.
+    /// x + down GELU(up norm(x)). The hidden columns of fragments are those that a lane has of
+    /// `down`, eight in a row: row `group` of tile t of a product is column 8 (group / 2) + 4 t +
+    /// group % 2 of the warp's 32, the eighth row behind it the second column behind that.
     __device__ __forceinline__ void feed_forward(int norm, Weights& weights) {
         store_factor(lane * 2, normalized(norm));
         block_barrier();  // the factor is there, and nobody needs the sums before
@@ -259,7 +278,8 @@ class Windows {
         add_sums<WARPS>();
     }
 
-    /// What this lane's columns of raw tokens are multiplied with: what is asked, in powers of two, and the norm's scale.
+    /// What this lane's columns of raw tokens are multiplied with: what is asked, in powers of two,
+    /// and the norm's scale.
     __device__ __forceinline__ void load_asked(float (&asked)[8], int norm) const {
         int column = (lane & 7) * 8;
         u32 from = shared + SUMS + warp * SUMS_ROW;
@@ -292,8 +312,8 @@ public:
         int latent = blockIdx.x * LATENTS + warp;
         Weights weights(p.halves, shared, warp, lane);
         weights.fetch_first<0, FIRST_STEPS>();
-        // Behind all weights these would come late. They pass through shared memory, where factors and sums will be: ptxas puts loads to registers
-        // behind all copies.
+        // Behind all weights these would come late. They pass through shared memory, where factors
+        // and sums will be: ptxas puts loads to registers behind all copies.
         u32 own = shared + FACTOR + threadIdx.x * 8, tokens = shared + FACTOR + WINDOW_THREADS * 8;
 #pragma unroll
         for (int i = 0; i < 2; i++) copy4(own + i * 4, p.latents + latent * WIDTH + lane * 2 + i, true);

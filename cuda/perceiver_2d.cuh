@@ -1,5 +1,6 @@
 /*!
-A latent's attention to the memory tokens of its square of the map (perceiver_2d.cu): one question a warp, and each token's norm with it.
+A latent's attention to the memory tokens of its square of the map (perceiver_2d.cu): one question a
+warp, and each token's norm with it.
 
 Needs attention.cuh and f16x2.cuh in front.
 */
@@ -18,8 +19,8 @@ constexpr int WIDTH = 64;             // columns of a latent and of a token
 constexpr int SIDE = 16;              // squares of a row of the map
 constexpr float NORM_EPSILON = 1e-5f;
 
-/// Of a row, of which each of 64 / COUNT lanes has COUNT columns: from their sum and the squares of what they are off their mean to the
-/// row's mean and 1 / deviation.
+/// Of a row, of which each of 64 / COUNT lanes has COUNT columns: from their sum and the squares of
+/// what they are off their mean to the row's mean and 1 / deviation.
 template <int COUNT>
 __device__ __forceinline__ void merge(float& sum, float& squares) {
 #pragma unroll
@@ -55,7 +56,8 @@ struct Window {
         return corner + (row * grid + token - row * side) * WIDTH;
     }
     __device__ __forceinline__ u32 fetched(u32 to, int i) const { return to + ((threadIdx.x >> 5) * OWN + i) * 512 + lane * 16; }
-    /// Starts the copies of the first tokens to shared memory, 512 OWN bytes a warp, from where the lane that copies them loads them.
+    /// Starts the copies of the first tokens to shared memory, 512 OWN bytes a warp, from where the
+    /// lane that copies them loads them.
     __device__ __forceinline__ void fetch(u32 to) const {
 #pragma unroll
         for (int i = 0; i < OWN; i++) copy16(fetched(to, i), at(i * 4 + (lane >> 3)), true);
@@ -85,7 +87,8 @@ struct Window {
             for (int k = 0; k < 8; k++) x[k] = (x[k] - mean) * squares;
         }
     }
-    /// The tokens that are here; `asked` is of this lane's columns. Each eight lanes have a sum of their own.
+    /// The tokens that are here; `asked` is of this lane's columns. Each eight lanes have a sum of
+    /// their own.
     __device__ __forceinline__ void attend(const float (&asked)[8], int first) {
         float scores[OWN], high = top;
 #pragma unroll
@@ -116,7 +119,8 @@ struct Window {
             for (int k = 0; k < 8; k++) columns[k] = fmaf(weight, tokens[i][k], columns[k]);
         }
     }
-    /// Merges what the four lanes of the same columns have: columns 8 (lane % 8) + `own_column` and the next one.
+    /// Merges what the four lanes of the same columns have: columns 8 (lane % 8) + `own_column` and
+    /// the next one.
     __device__ __forceinline__ float2 finish() {
         float high = fmaxf(top, from_lane(top, 8));
         high = fmaxf(high, from_lane(high, 16));

@@ -1,13 +1,24 @@
 // A decoded frame to the network's input: resized, padded, normalised, planar, in one launch.
 //
-// A block makes a tile of 64 x 16 outputs. It resizes the input rows that the tile needs along x into shared memory, a
-// few rows at a time, and adds them up along y in registers: any support fits, whatever the sizes. Where the reference
-// resizes the columns first, x and y change places. The tables (first input position and weights of each output position)
-// come from the host code that is the reference.
+// Outputs of 3 channels; sm 75 on. Shared memory and registers: f16, f32.
 //
-//   bicubic   Pillow's: 22-bit fixed-point weights, each pass rounded to bytes, then the value of each byte looked up.
+// | kernel               | tile    | threads | input at a time | shared bytes  | registers |
+// |----------------------|---------|---------|-----------------|---------------|-----------|
+// | preprocess_bicubic_* | 64 x 16 | 256     | 32 rows         | 9 728, 11 264 | 64        |
+// | preprocess_columns_* | 64 x 16 | 256     | 64 columns      | 5 632, 7 168  | 64        |
+// | preprocess_linear_*  | 64 x 16 | 256     | 32 rows         | 24 576        | 72        |
+//
+// A block makes a tile of 64 x 16 outputs. It resizes the input rows that the tile needs along x into
+// shared memory, a few rows at a time, and adds them up along y in registers: any support fits,
+// whatever the sizes. Where the reference resizes the columns first, x and y change places. The tables
+// (first input position and weights of each output position) come from the host code that is the
+// reference.
+//
+//   bicubic   Pillow's: 22-bit fixed-point weights, each pass rounded to bytes, then the value of each
+//             byte looked up.
 //   columns   the same with the columns first, which gives other bytes.
-//   linear    float weights in the reference's order of operations: torchvision's antialiased bilinear, or the plain one.
+//   linear    float weights in the reference's order of operations: torchvision's antialiased
+//             bilinear, or the plain one.
 #include "common.cuh"
 
 namespace {
@@ -18,7 +29,8 @@ const i32 CHUNK = 32;
 // Pillow's fixed point: 8 bits of result and 2 of headroom leave these for the fraction.
 const i32 PRECISION_BITS = 22, HALF = 1 << (PRECISION_BITS - 1);
 
-// Input columns in shared memory at a time, where the columns are resized first: a thread makes PIXELS of one row.
+// Input columns in shared memory at a time, where the columns are resized first: a thread makes
+// PIXELS of one row.
 const i32 WIDE = 64, PIXELS = 4;
 static_assert(TILE_Y * WIDE == PIXELS * THREADS, "each thread makes the same number of pixels");
 
@@ -51,8 +63,8 @@ template <class T> __device__ __forceinline__ void store_pair(T* row, i32 x, i32
     }
 }
 
-// The input positions [begin, end) that the `tile` outputs from `at` on need, of an axis whose content begins at `origin` and
-// has `length` outputs; empty for a tile of padding.
+// The input positions [begin, end) that the `tile` outputs from `at` on need, of an axis whose
+// content begins at `origin` and has `length` outputs; empty for a tile of padding.
 __device__ __forceinline__ void inputs_of_tile(i32 at, i32 tile, i32 origin, i32 length, const i32* first,
                                                const i32* count, i32* begin, i32* end) {
     i32 from = at_least(at - origin, 0);
@@ -77,7 +89,8 @@ __device__ __forceinline__ u32 to_byte(i32 sum) {
     return (u32)at_most(at_least(sum >> PRECISION_BITS, 0), 255);
 }
 
-// The values of the sums of a thread's outputs: at `x` and its right neighbour, in row `y` and eight rows below.
+// The values of the sums of a thread's outputs: at `x` and its right neighbour, in row `y` and
+// eight rows below.
 template <class T>
 __device__ __forceinline__ void store_values(T* image, const T* lookup, const i32 sums[2][2][3], i32 x, i32 y,
                                              const Place& place) {
@@ -97,7 +110,8 @@ __device__ __forceinline__ void store_values(T* image, const T* lookup, const i3
     }
 }
 
-// Two rows at once, so that each weight is read once for both. Weights are padded with zeros to groups of four.
+// Two rows at once, so that each weight is read once for both. Weights are padded with zeros to
+// groups of four.
 __device__ __forceinline__ void resize_two_rows(const u32* frame, i32 frame_bytes, const i32 starts[2],
                                                 const Weights4* weights, i32 stride, i32 groups, u32 out[2]) {
     i32 sums[2][3], word[2], shift[2];
@@ -194,7 +208,8 @@ __device__ __forceinline__ void bicubic(const u32* __restrict__ frame, T* __rest
     store_values(image, lookup, sums, left + x, top + lane_row, place);
 }
 
-// Four pixels of one row of the frame resized along y, the first of them at byte `start` of its uppermost row.
+// Four pixels of one row of the frame resized along y, the first of them at byte `start` of its
+// uppermost row.
 __device__ __forceinline__ Pixels4 resize_columns(const u32* frame, i32 frame_bytes, i32 start, i32 stride,
                                                   const i32* weights, i32 count) {
     i32 sums[3 * PIXELS];
@@ -232,7 +247,8 @@ __device__ __forceinline__ void columns_first(const u32* __restrict__ frame, T* 
 
     const i32 left = (i32)blockIdx.x * TILE_X, top = (i32)blockIdx.y * TILE_Y;
     const i32 frame_bytes = 3 * place.width * place.height;
-    // The pixels that the thread makes in the first pass, and the outputs that it adds up in the second.
+    // The pixels that the thread makes in the first pass, and the outputs that it adds up in the
+    // second.
     const i32 group = thread % (WIDE / PIXELS), row = thread / (WIDE / PIXELS), source_y = top + row - place.y;
     const bool shows = source_y >= 0 && source_y < place.content_height;
     const i32 x = 2 * (thread % 32), lane_row = thread / 32;

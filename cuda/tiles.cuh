@@ -12,8 +12,8 @@ Why no barrier is taken for another of its phases; the n-th use of a stage is it
 - "full" (arrivals: the block's own warp 0, with the bytes of the whole stage; then all bytes, from
   any block). A peer's bytes may come before the arrival. They count in the same phase: they are
   sent after "empty" of that use, which follows this block's reading of the use before, and so the
-  end of phase n - 1. A warpgroup waits for phase n of a stage only when phase n - 1 is complete: for
-  its own tile it has waited for it, and for others' tiles it knows (each kernel explains how).
+  end of phase n - 1. A warpgroup waits for phase n of a stage only when phase n - 1 is complete:
+  for its own tile it has waited for it, and for others' tiles it knows (each kernel explains how).
 - "empty" (arrivals: the reading warps of each block that receives from this one). Phase n is
   complete when all have read use n. Warp 0 waits for it before use n + 1, so no use is two phases
   ahead. Before the first use it asks for parity 1, which counts as complete.

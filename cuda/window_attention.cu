@@ -2,11 +2,11 @@
 Window attention of an encoder's map, head by head: O = softmax(Q K^T) V inside each window; sm 80
 on.
 
-qkv `[grid^2, 3 heads depth]` f16, rows `[q|k|v][head][depth]`, q scaled; bias `[3 heads depth]` f16;
-O `[grid_out^2, heads depth]` f16; tokens in image order. Windows begin at the top left. Beyond the
-map a window holds padding tokens, whose q, k and v are the bias. They are keys; as queries they are
-not needed, and no tile of queries holds them. Pooled: a query is the maximum over 2x2 tokens of the
-window, and the output map has half the side.
+qkv `[grid^2, 3 heads depth]` f16, rows `[q|k|v][head][depth]`, q scaled; bias `[3 heads depth]`
+f16; O `[grid_out^2, heads depth]` f16; tokens in image order. Windows begin at the top left. Beyond
+the map a window holds padding tokens, whose q, k and v are the bias. They are keys; as queries they
+are not needed, and no tile of queries holds them. Pooled: a query is the maximum over 2x2 tokens of
+the window, and the output map has half the side.
 
 | instance                  | columns | queries x keys of a step | shared, 256 keys | registers |
 |---------------------------|---------|--------------------------|------------------|-----------|

@@ -12,6 +12,7 @@ This crate is the program: its commands and the workflows that they start. What 
 `host` and `dynlib`, `tensorrt` and `cuda`, `vos` (data, masks, metrics and the tracker on the CPU), `kernels`, `runtime`
 (engines and pipelines) and `report`.
 */
+#![forbid(unsafe_code)]
 
 // Messages that a terminal can show.
 #[macro_use]

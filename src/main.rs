@@ -1,4 +1,5 @@
 //! The `segtrt` program: parse, dispatch, exit code.
+#![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 

@@ -17,14 +17,13 @@ use cuda::{Gpu, Stream};
 /// `Views[N]` and `Ints[N]` an array of them.
 macro_rules! arguments {
     ([$($kernel:expr),+ $(,)?]; $($kind:ident $([$count:literal])? ($value:expr)),+ $(,)?) => {{
-        const {
-            let kernels: &[&str] = &[$($kernel),+];
-            let kinds = &[$($crate::kernel::arguments!(@kind $kind $([$count])?)),+];
-            assert!(
-                $crate::kernel::all_take(kernels, kinds),
-                "the arguments are not the parameters of these kernels in cuda/*.ptx"
-            );
-        }
+        const _: () = assert!(
+            $crate::kernel::all_take(
+                &[$($kernel),+],
+                &[$($crate::kernel::arguments!(@kind $kind $([$count])?)),+],
+            ),
+            "the arguments are not the parameters of these kernels in cuda/*.ptx"
+        );
         let mut all: Vec<cuda::module::Arg<'_>> = Vec::new();
         $($crate::kernel::arguments!(@push all, $kind $([$count])? ($value));)+
         all

@@ -5,6 +5,7 @@ use super::launches::{
     PIXELS, READ_SHARED, TOKEN_THREADS, WRITE_SHARED,
 };
 use super::scratch::TILE;
+use crate::images::Topic;
 use vos::bundle::mask_decoder::{CROSS, HEADS, HIDDEN, MASKS, NARROW, ROWS, TOKENS, WIDTH};
 
 /// A source's text without comments, whose constants are found by `has`.
@@ -19,11 +20,17 @@ fn has(text: &str, line: &str) {
     assert!(text.contains(line), "{line}");
 }
 
+/// The threads of a kernel's blocks are those of its PTX.
+fn has_threads(kernel: &str, threads: u32) {
+    let kernel = format!("mask_decoder_{kernel}");
+    let entry = Topic::with(&kernel).and_then(|topic| topic.entry(&kernel)).unwrap();
+    assert_eq!(entry.threads, Some(threads), "{kernel}");
+}
+
 #[test]
 fn tiles_of_the_image_are_those_of_the_source() {
     let image = source("mask_decoder_image.cuh");
     has(&image, &format!("constexpr int IMAGE_TILE = {TILE};"));
-    has(&image, &format!("constexpr int IMAGE_THREADS = {IMAGE_THREADS};"));
     has(&image, &format!("constexpr int IMAGE_WIDTH = {WIDTH};"));
     has(&image, &format!("constexpr int TOKENS = {TOKENS};"));
     has(&image, &format!("constexpr int HEAD = {};", CROSS / HEADS));
@@ -46,7 +53,9 @@ fn tiles_of_the_image_are_those_of_the_source() {
     }
     let masks = source("mask_decoder_upscale.cu");
     has(&masks, &format!("constexpr int TILE = {MASK_TILE};"));
-    has(&masks, &format!("__launch_bounds__({IMAGE_THREADS}, 2)\n    mask_decoder_upscale_masks("));
+    for kernel in ["token_to_image_attn", "image_to_token_attn", "upscale_masks"] {
+        has_threads(kernel, IMAGE_THREADS);
+    }
     // A pixel of the first convolution is a block.
     has(&masks, "    Masks masks;");
     assert_eq!(PIXELS, 4);
@@ -61,7 +70,12 @@ fn blocks_over_tokens_are_those_of_the_source() {
         has(&tokens, &format!("constexpr int {name} = {value};"));
     }
     has(&tokens, &format!("constexpr int INNER = {CROSS},"));
-    has(&tokens, &format!("WARPS = {}, TOKEN_THREADS = WARPS * 32;", TOKEN_THREADS / 32));
+    for kernel in ["combine_splits", "token_mlp_up", "token_mlp_down", "token_self_attn"] {
+        has_threads(kernel, TOKEN_THREADS);
+    }
+    for kernel in ["fold_self_attn", "fold_token_to_image", "head_mlps", "head_outputs"] {
+        has_threads(kernel, TOKEN_THREADS);
+    }
     assert_eq!(ROWS, HEADS * TOKENS);
     // Rows of a weight that a block has.
     has(&tokens, "BLOCK_ROWS = TILES * 8,");
@@ -78,7 +92,6 @@ fn blocks_over_tokens_are_those_of_the_source() {
     has(&heads, &format!("constexpr int NETWORKS = {HEAD_ROWS};"));
     has(&heads, &format!("constexpr int MASKS = {};", MASKS - 1));
     has(&heads, &format!("constexpr int VECTOR = {NARROW};"));
-    has(&heads, &format!("WARPS = {}, HEAD_THREADS = WARPS * 32;", TOKEN_THREADS / 32));
     has(&heads, &format!("constexpr int PART = {};", WIDTH / HEADS_BLOCKS as usize));
     assert_eq!(HEADS_BLOCKS, ANSWER_BLOCKS);
 }

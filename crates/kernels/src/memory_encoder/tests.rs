@@ -6,6 +6,7 @@ use super::launches::{
     SPREAD_TILE, WIDEN_THREADS, WINDOW_SHARED, WINDOW_THREADS, WINDOW_TILE,
 };
 use super::scratch::SPLIT;
+use crate::images::Topic;
 use vos::bundle::memory_encoder::{
     DEPTH, HIDDEN, LATENT_HIDDEN, LATENTS, LAYERS, STEPS, TAPS, WIDTH, WINDOW_NORMS, WINDOWS,
 };
@@ -22,11 +23,10 @@ fn has(text: &str, line: &str) {
     assert!(text.contains(line), "{line}");
 }
 
-/// The entry point that these bounds stand in front of, in a source with its comments.
-fn bounded<'t>(text: &'t str, name: &str) -> &'t str {
-    let (before, _) = text.split_once(&format!(" {name}(const")).unwrap();
-    let (_, bounds) = before.rsplit_once("__launch_bounds__(").unwrap();
-    bounds.split_once(',').unwrap().0
+/// The threads of a kernel's blocks are those of its PTX.
+fn has_threads(kernel: &str, threads: u32) {
+    let entry = Topic::with(kernel).and_then(|topic| topic.entry(kernel)).unwrap();
+    assert_eq!(entry.threads, Some(threads), "{kernel}");
 }
 
 #[test]
@@ -34,16 +34,13 @@ fn the_masks_tiles_are_those_of_the_source() {
     let (mask, widen) = (source("memory_encoder_mask.cu"), source("memory_encoder_downsample.cuh"));
     let [across, down] = MASK_TILE;
     has(&widen, &format!("constexpr int ACROSS = {across}, DOWN = {down};"));
-    assert_eq!(bounded(&mask, "memory_encoder_mask_convs"), "Mask::THREADS");
-    assert_eq!(bounded(&mask, "memory_encoder_mask_downsample"), "Widen::THREADS");
-    has(&mask, &format!("static constexpr int THREADS = {MASK_THREADS},"));
-    has(&widen, &format!("static constexpr int THREADS = {WIDEN_THREADS};"));
+    has_threads("memory_encoder_mask_convs", MASK_THREADS);
+    has_threads("memory_encoder_mask_downsample", WIDEN_THREADS);
     has(&widen, &format!("static constexpr int CHANNELS = {},", STEPS[2]));
     let join = source("memory_encoder_fuse.cu");
     let [across, down] = JOIN_TILE;
     has(&join, &format!("constexpr int DOWN = {down}, ACROSS = {across};"));
-    assert_eq!(bounded(&join, "memory_encoder_fuse_mask_and_features"), "JOIN_THREADS");
-    has(&join, &format!("WARPS = {}, JOIN_THREADS = WARPS * 32;", JOIN_THREADS / 32));
+    has_threads("memory_encoder_fuse_mask_and_features", JOIN_THREADS);
     has(&join, &format!("constexpr int CHANNELS = {};", STEPS[2]));
     has(&join, &format!("constexpr int TAPS = {TAPS};"));
     has(&join, &format!("constexpr int COLUMNS = {WIDTH};"));
@@ -63,9 +60,9 @@ fn the_blocks_tiles_are_those_of_the_source() {
     has(&mix, &format!("constexpr int MEMORY = {DEPTH};"));
     has(&mix, &format!("constexpr int MIX_TOKENS = {MIX_TILE}, MIX_WARPS = {},", MIX_THREADS / 32));
     has(&mix, &format!("MIX_SHARED == {MIX_SHARED} && SPREAD_SHARED == {SPREAD_SHARED}"));
-    assert_eq!(bounded(&mix, "memory_encoder_dwconv7x7"), "SPREAD_THREADS");
+    has_threads("memory_encoder_dwconv7x7", SPREAD_THREADS);
     for name in ["memory_encoder_convnext_mlp", "memory_encoder_convnext_mlp_proj"] {
-        assert_eq!(bounded(&mix, name), "MIX_THREADS");
+        has_threads(name, MIX_THREADS);
     }
     // What the blocks of GPUs with least have: 99 KiB.
     for shared in [JOIN_SHARED, SPREAD_SHARED, MIX_SHARED, WINDOW_SHARED] {
@@ -79,21 +76,19 @@ fn the_latents_tiles_are_those_of_the_source() {
     has(&attend, &format!("constexpr int LATENTS = {LATENTS};"));
     has(&attend, &format!("constexpr int SPLIT = {SPLIT};"));
     has(&attend, &format!("constexpr int TILE = {ATTEND_TILE};"));
-    has(&attend, &format!("constexpr int ATTEND_THREADS = {ATTEND_THREADS};"));
     has(&latents, &format!("constexpr int FEW = {LATENT_TILE};"));
-    has(&latents, &format!("constexpr int FEW_THREADS = {LATENT_THREADS};"));
-    assert_eq!(bounded(&latents, "perceiver_1d_cross_attn"), "ATTEND_THREADS");
+    has_threads("perceiver_1d_cross_attn", ATTEND_THREADS);
     for name in ["perceiver_1d_mlp", "perceiver_1d_self_attn"] {
-        assert_eq!(bounded(&latents, name), "FEW_THREADS");
+        has_threads(name, LATENT_THREADS);
     }
     let (window, windows) = (source("perceiver_2d.cuh"), source("perceiver_2d.cu"));
     has(&window, &format!("constexpr int WIDTH = {DEPTH};"));
     has(&window, &format!("constexpr int SIDE = {WINDOWS};"));
     has(&windows, &format!("constexpr int HIDDEN = {LATENT_HIDDEN};"));
     has(&windows, &format!("constexpr int LATENTS = {WINDOW_TILE};"));
-    has(&windows, &format!("constexpr int WARPS = {};", WINDOW_THREADS / 32));
-    assert_eq!(bounded(&windows, "perceiver_2d_window_attn"), "WINDOW_THREADS");
+    has_threads("perceiver_2d_window_attn", WINDOW_THREADS);
     let text = std::fs::read_to_string("../../cuda/perceiver_2d.cu").unwrap();
+    let text = text.replace('\n', " ");
     let launch = format!("of {WINDOW_THREADS} threads and {WINDOW_SHARED} bytes of shared memory");
     assert!(text.contains(&launch), "{launch}");
     assert_eq!(LATENTS, WINDOWS * WINDOWS);

@@ -104,6 +104,12 @@ fn a_manifest_has_a_decoder_where_its_segments_need_one() {
     assert!(said.contains("track_seg4 graph ends in front of the mask decoder (its"), "{said}");
     let said = open(&text.replace("\ngrid = 4\nprobable", "\ngrid = 5\nprobable")).unwrap_err();
     assert!(said.contains("table [mask_decoder] is unusable; export the model again"), "{said}");
+    // An older export names table and file otherwise.
+    let older = text.replace("[mask_decoder]", "[decoder]");
+    let said =
+        open(&older.replace(MaskDecoderPart::FILE, "track_decoder.safetensors")).unwrap_err();
+    assert!(said.contains("table [mask_decoder] is unusable; export the model again"), "{said}");
+    assert!(said.contains("'track_decoder.safetensors', expected mask_decoder.saf"), "{said}");
     // A bundle whose last segment answers has none.
     let fused = Bundle::open(Path::new("../../tests/data/fused")).unwrap();
     assert!(fused.weights_of::<MaskDecoderPart>().unwrap().is_none());
