@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
-"""Compiles cuda/*.cu to the committed cuda/*.ptx with NVRTC, and shows what ptxas makes of them. Needs no GPU.
+"""Compiles cuda/*.cu to the committed cuda/*.ptx with NVRTC. ptxas then lists registers and
+shared memory of each kernel. No GPU is needed.
 
     python3 -m venv v && v/bin/pip install nvidia-cuda-nvcc-cu12==12.9.86
     v/bin/pip install --target v/nvrtc-11 -r cuda/requirements-nvrtc-11.txt
     v/bin/pip install --target v/nvrtc-12 -r cuda/requirements-nvrtc-12.txt
     export PYTHONPATH=v/nvrtc-11:v/nvrtc-12
     v/bin/python scripts/kernels.py            # rewrite cuda/*.ptx, then assemble them
-    v/bin/python scripts/kernels.py --check    # compare with what is committed; nothing is written, no nvcc is needed
+    v/bin/python scripts/kernels.py --check    # compare with the committed files; writes nothing, needs no nvcc
 
-What is compiled, and how, is in cuda/kernels.toml. NVRTC 11.8 writes PTX ISA 7.8, which every driver from CUDA 11.8 on
-loads: TensorRT 8.6 machines, JetPack 6, and whatever comes later. compute_75 is the oldest architecture of the platform
-table's GPUs: the machine code that ptxas 12.9 makes of it for sm_80, 86, 89, 90 and 120 is the same as from compute_80.
-Attention's instructions begin with compute_80, Hopper's own (wgmma) need compute_90a and NVRTC 12.2: PTX 8.2, for
-drivers from CUDA 12.2 on. None has line information, which makes PTX up to twice as long.
+cuda/kernels.toml lists the modules and their options. NVRTC 11.8 writes PTX ISA 7.8, which every driver
+from CUDA 11.8 on loads: machines with TensorRT 8.6, JetPack 6 and later. compute_75 is the oldest
+architecture among the GPUs of the platform table. ptxas 12.9 compiles it for sm_80, 86, 89, 90 and 120
+to the same machine code as compute_80. The instructions of attention need compute_80. Those of Hopper
+(wgmma) need compute_90a and NVRTC 12.2: PTX 8.2, for drivers from CUDA 12.2 on. No module has line
+information, which makes PTX up to twice as long.
 """
 import concurrent.futures
 import ctypes
@@ -59,7 +61,8 @@ def modules():
         generation = listed["generation"][module["generation"]]
         nvrtc = tuple(int(number) for number in generation["nvrtc"].split("."))
         options = generation["options"] + [f"-D{define}" for define in module.get("defines", [])]
-        found.append(Module(name, module["source"], module["headers"], nvrtc, options, generation["architectures"]))
+        architectures = generation["architectures"]
+        found.append(Module(name, module["source"], module["headers"], nvrtc, options, architectures))
     return found
 
 
@@ -69,7 +72,8 @@ def packaged(pattern):
         found = sorted(folder.glob(f"nvidia/{pattern}"))
         if found:
             return found[0]
-    raise Problem(f"no nvidia/{pattern} among this Python's packages; install what the head of {__file__} names")
+    raise Problem(f"no nvidia/{pattern} among this Python's packages; install those that the head of {__file__} "
+                  "names")
 
 
 def open_nvrtc(version):
@@ -77,8 +81,8 @@ def open_nvrtc(version):
     major, minor = ctypes.c_int(), ctypes.c_int()
     library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
     if (major.value, minor.value) != version:
-        raise Problem(f"NVRTC {major.value}.{minor.value} was found, {version[0]}.{version[1]} is expected; install "
-                      f"cuda/requirements-nvrtc-{version[0]}.txt as the head of {__file__} says")
+        raise Problem(f"NVRTC {major.value}.{minor.value} was found, {version[0]}.{version[1]} is expected; "
+                      f"install cuda/requirements-nvrtc-{version[0]}.txt as the head of {__file__} says")
     return library
 
 
@@ -101,8 +105,9 @@ def compile_ptx(module):
     source = (ROOT / "cuda" / name).read_bytes()
     program = ctypes.c_void_p()
     strings = ctypes.c_char_p * len(headers)
-    library.nvrtcCreateProgram(ctypes.byref(program), source, f"cuda/{name}".encode(), len(headers), strings(*headers),
-                               strings(*[header.encode() for header in module.headers]))
+    names = [header.encode() for header in module.headers]
+    library.nvrtcCreateProgram(ctypes.byref(program), source, f"cuda/{name}".encode(), len(headers),
+                               strings(*headers), strings(*names))
     options = (ctypes.c_char_p * len(module.options))(*[option.encode() for option in module.options])
     failed = library.nvrtcCompileProgram(program, len(module.options), options)
     log = text_of(library, program, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog").strip()
@@ -111,9 +116,10 @@ def compile_ptx(module):
     if log:
         print(log, flush=True)
     ptx = text_of(library, program, "nvrtcGetPTXSize", "nvrtcGetPTX")
+    digest = hashlib.sha256(b"".join([*headers, source])).hexdigest()
     return "\n".join([
         f"// Made from {', '.join([*module.headers, name])} by scripts/kernels.py; not to be edited.",
-        f"// sha256 of these, one after the other: {hashlib.sha256(b''.join([*headers, source])).hexdigest()}",
+        f"// sha256 of these, one after the other: {digest}",
         f"// NVRTC {module.nvrtc[0]}.{module.nvrtc[1]} {' '.join(module.options)}",
         INLINE_COMMENT.sub("", ptx).strip(),
         "",
@@ -135,7 +141,8 @@ def assemble(module):
             elif "spill stores" in line:
                 stack = line.strip()
             elif used := re.search(r"Used (\d+) registers(?:.*?(\d+) bytes smem)?", line):
-                lines.append(f"sm_{sm:<4} {name:<24} {used[1]:>3} registers {used[2] or 0:>6} B shared, {stack}")
+                uses = f"{used[1]:>3} registers {used[2] or 0:>6} B shared"
+                lines.append(f"sm_{sm:<4} {name:<24} {uses}, {stack}")
     return lines
 
 
@@ -149,7 +156,7 @@ def main():
     elif sys.platform != "linux" or platform.machine() not in WHEELS:
         why_not = f"NVIDIA has no NVRTC for {sys.platform} on {platform.machine()}"
     if why_not and check:
-        print(f"SKIPPED: {why_not}; whether cuda/*.ptx is what cuda/*.cu compiles to was NOT checked", file=sys.stderr)
+        print(f"SKIPPED: {why_not}; whether cuda/*.cu compiles to cuda/*.ptx was NOT checked", file=sys.stderr)
         return
     if why_not:
         raise Problem(why_not)
@@ -159,9 +166,11 @@ def main():
         compiled = list(pool.map(compile_ptx, listed))
         stray = sorted(set((ROOT / "cuda").glob("*.ptx")) - set(paths))
         if stray:
-            raise Problem(f"{', '.join(path.name for path in stray)}: no module of {LIST.name}; remove it, or list it")
+            names = ", ".join(path.name for path in stray)
+            raise Problem(f"{names}: no module of {LIST.name}; remove it, or list it")
         if check:
-            stale = [path.name for path, ptx in zip(paths, compiled) if not path.exists() or path.read_text() != ptx]
+            differs = lambda path, ptx: not path.exists() or path.read_text() != ptx
+            stale = [path.name for path, ptx in zip(paths, compiled) if differs(path, ptx)]
             if stale:
                 raise Problem(f"{', '.join(stale)}: not what the sources compile to; run scripts/kernels.py")
             return

@@ -49,7 +49,8 @@ pub enum GpuError {
     Arguments {
         /// The kernel's name.
         kernel: String,
-        /// A letter for each parameter, as in [`Module::function`](crate::module::Module::function).
+        /// A letter for each parameter, as in
+        /// [`Module::function`](crate::module::Module::function).
         expected: &'static str,
         /// A letter for each argument.
         found: String,

@@ -1,6 +1,7 @@
 /*!
-An engine with a context for one profile, in memory that it shares with others: features that several engines read, a bank
-that one engine writes and another reads, scratch memory of engines that never run at the same time.
+An engine with a context for one profile, in memory that it shares with others: features that
+several engines read, a bank that one engine writes and another reads, scratch memory of engines
+that never run at the same time.
 */
 #![allow(unsafe_code)]
 
@@ -76,12 +77,14 @@ pub struct BoundEngine {
 }
 
 impl BoundEngine {
-    /// A context of `engine` for optimisation profile `profile`. Errors call the engine `name`; `shapes` has the inputs
-    /// with open extents. `scratch` is memory of at least [`BoundEngine::scratch_bytes`]; contexts that share it must not run
-    /// at the same time. `stream` carries the choice of the profile.
+    /// A context of `engine` for optimisation profile `profile`. Errors call the engine `name`;
+    /// `shapes` has the inputs with open extents. `scratch` is memory of at least
+    /// [`BoundEngine::scratch_bytes`]; contexts that share it must not run at the same time.
+    /// `stream` carries the choice of the profile.
     ///
     /// # Errors
-    /// Shapes that the profile does not allow or that leave others open, too little memory, TensorRT's own refusals.
+    /// Shapes that the profile does not allow or that leave others open, too little memory,
+    /// TensorRT's own refusals.
     pub fn new(
         gpu: &Gpu,
         engine: &Engine,
@@ -127,15 +130,17 @@ impl BoundEngine {
                 "the {name} engine needs {needed} bytes of scratch memory, {has} are there"
             );
             let address = scratch.address();
-            // SAFETY: the view has the bytes that the engine asks for, with the driver's alignment, and is kept longer
-            // than the context. Contexts that share it and overlap give wrong numbers, but use no freed memory.
+            // SAFETY: the view has the bytes that the engine asks for, with the driver's alignment,
+            // and is kept longer than the context. Contexts that share it and overlap give wrong
+            // numbers, but use no freed memory.
             unsafe { bound.context.set_device_memory(address, needed) }?;
             bound.scratch = Some(scratch.clone());
         }
         Ok(bound)
     }
 
-    /// Bytes of scratch memory that any profile of the engine needs; none where a context brings its own.
+    /// Bytes of scratch memory that any profile of the engine needs; none where a context brings
+    /// its own.
     pub fn scratch_bytes(engine: &Engine) -> Option<u64> {
         engine.device_memory(None)
     }
@@ -145,7 +150,8 @@ impl BoundEngine {
         &self.tensors
     }
 
-    /// The input or output called `name`; none where the engine has no such (TensorRT drops unused inputs).
+    /// The input or output called `name`; none where the engine has no such (TensorRT drops unused
+    /// inputs).
     pub fn tensor(&self, name: &str) -> Option<&TensorDesc> {
         self.tensors.iter().find(|tensor| tensor.name == name)
     }
@@ -153,7 +159,8 @@ impl BoundEngine {
     /// Binds a tensor to memory from now on; enqueued and recorded runs keep what they had.
     ///
     /// # Errors
-    /// No such tensor, another element type, too little memory, or an address that TensorRT cannot take.
+    /// No such tensor, another element type, too little memory, or an address that TensorRT cannot
+    /// take.
     pub fn bind(&mut self, tensor: &str, to: &DeviceTensor) -> Result<()> {
         let at = self.tensors.iter().position(|known| known.name == tensor);
         let at =
@@ -183,8 +190,9 @@ impl BoundEngine {
             "'{tensor}' of the {} engine would lie at an address that is no multiple of {ALIGNMENT}",
             self.name
         );
-        // SAFETY: the view has the bytes of the tensor's shape and is aligned. It is kept until another view is bound; a
-        // program that enqueued or captured a run with it keeps it until that is done.
+        // SAFETY: the view has the bytes of the tensor's shape and is aligned. It is kept until
+        // another view is bound; a program that enqueued or captured a run with it keeps it until
+        // that is done.
         unsafe { self.context.set_address(tensor, address) }?;
         self.bound[at] = Some(to.view.clone());
         Ok(())
@@ -199,7 +207,8 @@ impl BoundEngine {
             let (tensor, name) = (&self.tensors[at].name, &self.name);
             anyhow::bail!("'{tensor}' of the {name} engine has no memory");
         }
-        // SAFETY: every tensor has memory (just checked) that lives as long as this value; drop waits for the device.
+        // SAFETY: every tensor has memory (just checked) that lives as long as this value; drop
+        // waits for the device.
         Ok(unsafe { self.context.enqueue(stream.raw()) }?)
     }
 }

@@ -1,5 +1,6 @@
 /*!
-The driver's memory for TensorRT, whose default allocator calls the CUDA runtime. The memory is counted, and can be capped.
+The driver's memory for TensorRT, whose default allocator calls the CUDA runtime. The memory is
+counted, and can be capped.
 */
 #![allow(unsafe_code)]
 
@@ -20,8 +21,9 @@ impl TensorRtMemory {
     }
 }
 
-// SAFETY: blocks are cuMemAlloc's own, of at least the size asked for, aligned by leaving out their start, and free for
-// nobody else until cuMemFree, which waits for work that uses them. The context is made current on whatever thread calls.
+// SAFETY: blocks are cuMemAlloc's own, of at least the size asked for, aligned by leaving out their
+// start, and free for nobody else until cuMemFree, which waits for work that uses them. The context
+// is made current on whatever thread calls.
 unsafe impl DeviceMemory for TensorRtMemory {
     fn allocate(&self, bytes: u64, alignment: u64) -> Option<NonNull<c_void>> {
         self.0.allocate(bytes, alignment)

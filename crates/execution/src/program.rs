@@ -1,7 +1,9 @@
 /*!
-Programs: the operations of a frame's work that are the same for each frame, and so can be captured as a CUDA graph.
+Programs: the operations of a frame's work that are the same for each frame, and so can be captured
+as a CUDA graph.
 
-An operation runs an engine with its bindings, or a CUDA kernel between engines or of the memory bank.
+An operation runs an engine with its bindings, or a CUDA kernel between engines or of the memory
+bank.
 */
 #![allow(unsafe_code)]
 
@@ -74,7 +76,8 @@ pub enum Op {
     Memory {
         /// The kernels and their weights.
         encoder: Rc<MemoryEncoder>,
-        /// `feat`, `low`, `score` and whether the mask is made binary, as [`MemoryEncoder::enqueue`] takes them.
+        /// `feat`, `low`, `score` and whether the mask is made binary, as
+        /// [`MemoryEncoder::enqueue`] takes them.
         inputs: [View; 4],
         /// The slot that is written.
         memory: View,
@@ -134,10 +137,11 @@ impl Program {
     }
 }
 
-// SAFETY: the program keeps the kernels, engines and views of its operations as long as it lives, since nothing takes
-// operations out. An engine's memory is among these views: `enqueue` refuses tensors that its bindings leave out, because
-// another program may bind the engine elsewhere. A trunk keeps its memory; only its choice of kernels changes while it is
-// shared. No memory is pinned: views are device memory. A trunk fills its counters before its first kernel, and no other
+// SAFETY: the program keeps the kernels, engines and views of its operations as long as it lives,
+// since nothing takes operations out. An engine's memory is among these views: `enqueue` refuses
+// tensors that its bindings leave out, because another program may bind the engine elsewhere. A
+// trunk keeps its memory; only its choice of kernels changes while it is shared. No memory is
+// pinned: views are device memory. A trunk fills its counters before its first kernel, and no other
 // operation uses them.
 unsafe impl Capturable for Program {
     fn enqueue(&mut self, stream: &Stream) -> Result<()> {

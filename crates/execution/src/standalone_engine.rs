@@ -1,5 +1,6 @@
 /*!
-An engine for single runs: a context for one profile with scratch memory, a buffer for each tensor and a stream.
+An engine for single runs: a context for one profile with scratch memory, a buffer for each tensor
+and a stream.
 
 It is a [`BoundEngine`] that shares nothing: it owns each address that it gives to TensorRT.
 */
@@ -25,11 +26,12 @@ pub struct StandaloneEngine {
 }
 
 impl StandaloneEngine {
-    /// A context of `engine` for optimisation profile `profile`. Errors call the engine `name`; `shapes` has the inputs with
-    /// open extents.
+    /// A context of `engine` for optimisation profile `profile`. Errors call the engine `name`;
+    /// `shapes` has the inputs with open extents.
     ///
     /// # Errors
-    /// Shapes that the profile does not allow or that leave others open, too little memory, TensorRT's own refusals.
+    /// Shapes that the profile does not allow or that leave others open, too little memory,
+    /// TensorRT's own refusals.
     pub fn new(
         gpu: &Gpu,
         engine: &Engine,
@@ -102,7 +104,8 @@ impl StandaloneEngine {
         self.engine.enqueue(&self.stream)
     }
 
-    /// Records one run as a CUDA graph, for [`StandaloneEngine::replay`]. Run it once before: TensorRT prepares on first use.
+    /// Records one run as a CUDA graph, for [`StandaloneEngine::replay`]. Run it once before:
+    /// TensorRT prepares on first use.
     ///
     /// # Errors
     /// An engine that cannot be recorded; it can still be enqueued.
@@ -118,11 +121,13 @@ impl StandaloneEngine {
     /// Enqueues the recorded run; returns before it is done.
     pub fn replay(&self) -> Result<()> {
         let Some(graph) = &self.graph else { bail!("no run of this engine was recorded") };
-        // SAFETY: the graph uses this value's memory only, which lives as long; drop waits for the stream.
+        // SAFETY: the graph uses this value's memory only, which lives as long; drop waits for the
+        // stream.
         Ok(unsafe { graph.launch() }?)
     }
 
-    /// Times each layer by itself in `runs` runs. The profiler stays: later runs of this value are slower.
+    /// Times each layer by itself in `runs` runs. The profiler stays: later runs of this value are
+    /// slower.
     ///
     /// # Errors
     /// A TensorRT without a layer profiler.

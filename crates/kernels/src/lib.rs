@@ -12,9 +12,10 @@ frame (u8) ─ Preprocess ─→ image ─ encoder … track ─→ low ─ Mask
                   TrunkExecutor: Hiera's blocks, between the two engines of an encoder that is cut there
 ```
 
-Each piece is made once for a clip's sizes: its tables go to the device then, and all that a launch takes is fixed, so
-that launches allocate nothing and a recorded CUDA graph serves every frame. Results are those of the CPU code, bit for
-bit unless it is said otherwise; `segtrt selftest --kernels` compares them on the GPU at hand.
+Each piece is made once for a clip's sizes: its tables go to the device then, and all that a launch
+takes is fixed, so that launches allocate nothing and a recorded CUDA graph serves every frame.
+Results are those of the CPU code, bit for bit unless it is said otherwise; `segtrt selftest
+--kernels` compares them on the GPU at hand.
 */
 // The program's messages escape control characters; the standard library's macros do not.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
@@ -80,8 +81,8 @@ pub struct Kernels {
 }
 
 impl Kernels {
-    /// Loads the kernels: cubins made for this very GPU where the build has them (`SEGTRT_NVCC`), else the PTX that is
-    /// part of every build.
+    /// Loads the kernels: cubins made for this very GPU where the build has them (`SEGTRT_NVCC`),
+    /// else the PTX that is part of every build.
     ///
     /// # Errors
     /// The driver refuses the PTX: it is older than CUDA 11.8, or the GPU is older than sm 75.

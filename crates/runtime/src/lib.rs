@@ -1,5 +1,6 @@
 /*!
-Networks on a device: engines built and opened, the GPU pipeline, and ONNX Runtime as the CPU's backend.
+Networks on a device: engines built and opened, the GPU pipeline, and ONNX Runtime as the CPU's
+backend.
 */
 #![forbid(unsafe_code)]
 // The program's messages escape control characters; the standard library's macros do not.

@@ -1,8 +1,10 @@
 /*!
-The memory bank's state on the device: [`vos::tracker::BankSchedule`] without a host that counts frames.
+The memory bank's state on the device: [`vos::tracker::BankSchedule`] without a host that counts
+frames.
 
-The number of the next frame lies in device memory, so that one recorded graph does for every frame of a clip:
-`reset`, then for each frame `enqueue_inputs` (tracked frames only) … `enqueue_advance`, all on one stream.
+The number of the next frame lies in device memory, so that one recorded graph does for every frame
+of a clip: `reset`, then for each frame `enqueue_inputs` (tracked frames only) … `enqueue_advance`,
+all on one stream.
 */
 
 pub(crate) mod selftest;
@@ -84,9 +86,10 @@ impl BankState {
         Ok(())
     }
 
-    /// Writes what the next frame reads: `tidx`, i32 rows of the temporal encoding for each memory slot; `ptr_t`, f32
-    /// ages of each pointer slot over the greatest age; `bias`, f32 for each key, 0 where its slot is filled, else -10⁴.
-    /// Rows and ages of empty slots are 0. One launch; may be recorded.
+    /// Writes what the next frame reads: `tidx`, i32 rows of the temporal encoding for each memory
+    /// slot; `ptr_t`, f32 ages of each pointer slot over the greatest age; `bias`, f32 for each
+    /// key, 0 where its slot is filled, else -10⁴. Rows and ages of empty slots are 0. One launch;
+    /// may be recorded.
     ///
     /// # Errors
     /// Views of another size, or what the driver says.
@@ -120,13 +123,15 @@ impl BankState {
             I32(int(self.pointer_tokens, "the number of tokens")?),
         );
         let grid = (blocks(threads, THREADS as usize)?, 1, 1);
-        // SAFETY: the arguments are bank_inputs' own; the views that are there have an element for each slot or key.
+        // SAFETY: the arguments are bank_inputs' own; the views that are there have an element for
+        // each slot or key.
         unsafe { self.inputs.launch(Launch { grid, threads: THREADS }, &args, stream) }?;
         Ok(())
     }
 
-    /// Copies each object's pointer into its slot of the ring, then goes on to the next frame. `ptr`: `[objects, C]`
-    /// elements; `ptrs`: `[objects, slots, C]` of the same type. One launch; may be recorded.
+    /// Copies each object's pointer into its slot of the ring, then goes on to the next frame.
+    /// `ptr`: `[objects, C]` elements; `ptrs`: `[objects, slots, C]` of the same type. One launch;
+    /// may be recorded.
     ///
     /// # Errors
     /// Views of another size, or what the driver says.
@@ -153,8 +158,8 @@ impl BankState {
             I32(int(objects, "the number of objects")?),
         );
         let launch = Launch { grid: (1, 1, 1), threads: THREADS };
-        // SAFETY: the arguments are bank_advance's own; the slot is below the number of slots for every frame, and both
-        // views were measured above.
+        // SAFETY: the arguments are bank_advance's own; the slot is below the number of slots for
+        // every frame, and both views were measured above.
         unsafe { self.advance.launch(launch, &args, stream) }?;
         Ok(())
     }

@@ -1,5 +1,6 @@
 /*!
-What a predicted mask and a ground truth have in common, counted on the device: the integers of [`metrics::Counts`].
+What a predicted mask and a ground truth have in common, counted on the device: the integers of
+[`metrics::Counts`].
 */
 
 use anyhow::{Result, ensure};
@@ -69,8 +70,9 @@ impl MaskCounts {
         })
     }
 
-    /// Counts into `counters`, [`COUNTERS_BYTES`] that are cleared first. Two launches and a fill, no allocation; may be
-    /// recorded. What runs at the same time needs a value of its own: the boundaries lie in this one.
+    /// Counts into `counters`, [`COUNTERS_BYTES`] that are cleared first. Two launches and a fill,
+    /// no allocation; may be recorded. What runs at the same time needs a value of its own: the
+    /// boundaries lie in this one.
     ///
     /// # Errors
     /// Views of another size, or what the driver says.
@@ -93,8 +95,8 @@ impl MaskCounts {
             I32(i32::from(self.half_pixels)),
         );
         let grid = (blocks(self.words_bytes / 8, THREADS as usize)?, 1, 1);
-        // SAFETY: the arguments are mask_boundaries' own; masks and boundaries have the words of these sizes, and there
-        // are eight counters.
+        // SAFETY: the arguments are mask_boundaries' own; masks and boundaries have the words of
+        // these sizes, and there are eight counters.
         unsafe { self.boundaries.launch(Launch { grid, threads: THREADS }, &args, stream) }?;
         let [width, height, _] = self.sizes;
         let args = arguments!(
@@ -104,8 +106,8 @@ impl MaskCounts {
             Ints[3](self.sizes),
         );
         let grid = (blocks(width as usize, THREADS as usize)?, height as u32, 2);
-        // SAFETY: the arguments are mask_near's own; it looks at rows and words of these sizes only, and at `radius` + 1
-        // half-widths.
+        // SAFETY: the arguments are mask_near's own; it looks at rows and words of these sizes
+        // only, and at `radius` + 1 half-widths.
         unsafe { self.near.launch(Launch { grid, threads: THREADS }, &args, stream) }?;
         Ok(())
     }

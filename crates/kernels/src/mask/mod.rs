@@ -1,5 +1,6 @@
 /*!
-Low-resolution logits to a bit-packed mask at the video's size: [`Geometry::upsample`] on the device, bit for bit.
+Low-resolution logits to a bit-packed mask at the video's size: [`Geometry::upsample`] on the
+device, bit for bit.
 */
 
 mod counts;
@@ -115,8 +116,9 @@ impl MaskMaker {
             Views[5]([low, words, non_finite, &self.columns, &self.rows]),
             Ints[4](self.sizes),
         );
-        // SAFETY: the arguments are mask_words' own. Taps point inside the logits, and a block writes the words of its
-        // object inside the rows and words of these sizes and adds to its counter; all views were measured above.
+        // SAFETY: the arguments are mask_words' own. Taps point inside the logits, and a block
+        // writes the words of its object inside the rows and words of these sizes and adds to its
+        // counter; all views were measured above.
         unsafe { self.function.launch(Launch { grid, threads: THREADS }, &args, stream) }?;
         Ok(())
     }

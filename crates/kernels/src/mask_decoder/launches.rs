@@ -1,6 +1,6 @@
 /*!
-The launches of a mask decoder, kernel by kernel. Views are measured before: those of a frame where it is enqueued, weights where they are
-loaded, and the scratch is made for the decoder's own shape.
+The launches of a mask decoder, kernel by kernel. Views are measured before: those of a frame where
+it is enqueued, weights where they are loaded, and the scratch is made for the decoder's own shape.
 */
 
 use anyhow::Result;
@@ -20,7 +20,8 @@ pub(super) const MASK_TILE: usize = 64;
 /// Threads of the kernels over the image, and of those that compute with tokens.
 pub(super) const IMAGE_THREADS: u32 = 128;
 pub(super) const TOKEN_THREADS: u32 = 256;
-/// Dynamic shared memory of the kernels over the image, bytes: two tiles of tokens as halves, and a third where tokens are written.
+/// Dynamic shared memory of the kernels over the image, bytes: two tiles of tokens as halves, and a
+/// third where tokens are written.
 pub(super) const READ_SHARED: u32 = 65_536;
 pub(super) const WRITE_SHARED: u32 = 98_304;
 /// Blocks of the products between tokens and the hidden layer.
@@ -111,8 +112,9 @@ impl MaskDecoder {
             I32(int(tokens, "the number of tokens")?),
         );
         let grid = (blocks(tokens, TILE)?, 1, 1);
-        // SAFETY: the arguments are mask_decoder_token_to_image_attn's own; the image was measured in `enqueue`, the weights where they were loaded, and sums
-        // and parts have room for every tile of the launch.
+        // SAFETY: the arguments are mask_decoder_token_to_image_attn's own; the image was measured
+        // in `enqueue`, the weights where they were loaded, and sums and parts have room for every
+        // tile of the launch.
         unsafe { kernels.token_to_image_attn.launch(grid, &args, stream) }
     }
 
@@ -145,7 +147,8 @@ impl MaskDecoder {
             I32(int(tokens, "the number of tokens")?),
         );
         let grid = (blocks(tokens, TILE)?, 1, 1);
-        // SAFETY: as in `read`; `image` is what `enqueue` measured or the scratch's own, which has the same size.
+        // SAFETY: as in `read`; `image` is what `enqueue` measured or the scratch's own, which has
+        // the same size.
         unsafe { kernels.image_to_token_attn.launch(grid, &args, stream) }
     }
 
@@ -173,8 +176,9 @@ impl MaskDecoder {
             I32(int(tiles, "the number of tiles")?),
         );
         let grid = (TOKENS as u32, 1, 1);
-        // SAFETY: the arguments are mask_decoder_combine_splits's own: as many tiles as the kernels over the image wrote, weights that were measured
-        // where they were loaded, and tokens of the scratch or the weights.
+        // SAFETY: the arguments are mask_decoder_combine_splits's own: as many tiles as the kernels
+        // over the image wrote, weights that were measured where they were loaded, and tokens of
+        // the scratch or the weights.
         unsafe { self.model.kernels.combine_splits.launch(grid, &args, stream) }
     }
 
@@ -186,7 +190,8 @@ impl MaskDecoder {
         let args =
             arguments!(["mask_decoder_token_mlp_up"]; Views[4]([queries, weight, bias, hidden]));
         let grid = (HIDDEN_BLOCKS, 1, 1);
-        // SAFETY: the arguments are mask_decoder_token_mlp_up's own, weights that were measured where they were loaded and scratch.
+        // SAFETY: the arguments are mask_decoder_token_mlp_up's own, weights that were measured
+        // where they were loaded and scratch.
         unsafe { token_mlp_up.launch(grid, &args, stream) }?;
         let Affine { weight, bias } = &layer.down;
         let args = arguments!(["mask_decoder_token_mlp_down"]; Views[5]([hidden, weight, bias, queries, sum]));
@@ -218,7 +223,8 @@ impl MaskDecoder {
         ]
     }
 
-    /// Behind layer 0: `queries` and what the image reads of them, and what layer 1's tokens attend to among each other.
+    /// Behind layer 0: `queries` and what the image reads of them, and what layer 1's tokens attend
+    /// to among each other.
     pub(super) fn fold_self_attn(&self, queries: &View, stream: &Stream) -> Result<()> {
         let Model { kernels, weights, .. } = &*self.model;
         let Affine { weight, bias } = &weights.among.qkv;
@@ -228,11 +234,13 @@ impl MaskDecoder {
             Views[3]([weight, bias, &self.scratch.attended]),
         );
         let grid = (2 * TOKENS as u32, 1, 1);
-        // SAFETY: the arguments are mask_decoder_fold_self_attn's own, weights that were measured where they were loaded and scratch.
+        // SAFETY: the arguments are mask_decoder_fold_self_attn's own, weights that were measured
+        // where they were loaded and scratch.
         unsafe { kernels.fold_self_attn.launch(grid, &args, stream) }
     }
 
-    /// In layer 1, behind the tokens' attention to each other: `out` of `queries`, and what they ask the image with.
+    /// In layer 1, behind the tokens' attention to each other: `out` of `queries`, and what they
+    /// ask the image with.
     pub(super) fn token_self_attn(
         &self,
         queries: &View,
@@ -258,8 +266,9 @@ impl MaskDecoder {
         ];
         let args = arguments!(["mask_decoder_token_self_attn"]; Views[12](views));
         let grid = (TOKENS as u32, 1, 1);
-        // SAFETY: the arguments are mask_decoder_token_self_attn's own, weights that were measured where they were loaded and scratch; `out` is other
-        // memory than `queries`, which all blocks read.
+        // SAFETY: the arguments are mask_decoder_token_self_attn's own, weights that were measured
+        // where they were loaded and scratch; `out` is other memory than `queries`, which all
+        // blocks read.
         unsafe { kernels.token_self_attn.launch(grid, &args, stream) }
     }
 
@@ -273,7 +282,8 @@ impl MaskDecoder {
             Views[4]([&query.weight, &query.bias, key, &self.scratch.folded]),
         );
         let grid = (2 * TOKENS as u32, 1, 1);
-        // SAFETY: the arguments are mask_decoder_fold_token_to_image's own, weights that were measured where they were loaded and scratch.
+        // SAFETY: the arguments are mask_decoder_fold_token_to_image's own, weights that were
+        // measured where they were loaded and scratch.
         unsafe { kernels.fold_token_to_image.launch(grid, &args, stream) }
     }
 
@@ -298,7 +308,8 @@ impl MaskDecoder {
                     I32(i32::from(at == 0)),
             );
             let grid = (HEAD_ROWS, HEADS_BLOCKS, 1);
-            // SAFETY: the arguments are mask_decoder_head_mlps' own, weights that were measured where they were loaded and scratch.
+            // SAFETY: the arguments are mask_decoder_head_mlps' own, weights that were measured
+            // where they were loaded and scratch.
             unsafe { kernels.head_mlps.launch(grid, &args, stream) }?;
         }
         let args = arguments!(
@@ -347,8 +358,9 @@ impl MaskDecoder {
             I32(int(shape.grid, "the side of the map")?),
         );
         let grid = (blocks(self.tokens(), MASK_TILE)?, PIXELS, 1);
-        // SAFETY: the arguments are mask_decoder_upscale_masks' own; features and answer were measured in `enqueue`, the weights where they were
-        // loaded, and the scratch is of the same shape.
+        // SAFETY: the arguments are mask_decoder_upscale_masks' own; features and answer were
+        // measured in `enqueue`, the weights where they were loaded, and the scratch is of the same
+        // shape.
         unsafe { kernels.upscale_masks.launch(grid, &args, stream) }
     }
 }

@@ -1,9 +1,11 @@
 /*!
-The mask decoder of the track step, from the tokens behind the memory attention to the answer (`cuda/decoder_*.cu`).
+The mask decoder of the track step, from the tokens behind the memory attention to the answer
+(`cuda/decoder_*.cu`).
 
-Its prompt tokens are eight constants, so what multiplies the image is eight tokens folded with a weight: 64 rows, a head and a token
-each. A kernel over tiles of the image lets it read the tokens, and the tokens read it in the same pass; between two such passes a few
-blocks compute with the tokens alone.
+Its prompt tokens are eight constants, so what multiplies the image is eight tokens folded with a
+weight: 64 rows, a head and a token each. A kernel over tiles of the image lets it read the tokens,
+and the tokens read it in the same pass; between two such passes a few blocks compute with the
+tokens alone.
 
 ```text
 image ─ read ─→ sums ─ gather, hidden, narrow, fold_attend, turn ─→ folded
@@ -40,7 +42,8 @@ const ALIGNMENT: usize = 16;
 
 /// A mask decoder with its weights, and the memory that it works in.
 ///
-/// Work on different streams at the same time needs a value each; [`Self::sharing`] makes more with the same weights.
+/// Work on different streams at the same time needs a value each; [`Self::sharing`] makes more with
+/// the same weights.
 #[derive(Debug)]
 pub struct MaskDecoder {
     model: Arc<Model>,
@@ -74,7 +77,8 @@ impl MaskDecoder {
     /// Loads the kernels, for sm 80 and newer, and brings the weights to the device.
     ///
     /// # Errors
-    /// A grid that is odd or smaller than 4, weights of another size, a driver that refuses the PTX, or what else it says.
+    /// A grid that is odd or smaller than 4, weights of another size, a driver that refuses the
+    /// PTX, or what else it says.
     pub fn new(
         gpu: &Gpu,
         shape: MaskDecoderShape,
@@ -104,7 +108,8 @@ impl MaskDecoder {
         self.model.shape.tokens()
     }
 
-    /// A tensor of the answer, by the name that an engine has for it: `low`, `iou`, `ptr`, `score` or `ious`.
+    /// A tensor of the answer, by the name that an engine has for it: `low`, `iou`, `ptr`, `score`
+    /// or `ious`.
     ///
     /// # Errors
     /// Another name.
@@ -121,8 +126,9 @@ impl MaskDecoder {
         Ok(Output { name: name.to_owned(), element, shape })
     }
 
-    /// Enqueues a frame of one object: `answer` of `image` f16 `[tokens, 256]`, the tokens behind the memory attention, and the finer
-    /// features `hr0` f16 `[32, 4 grid, 4 grid]` and `hr1` f16 `[64, 2 grid, 2 grid]`. 17 launches without allocation; may be recorded.
+    /// Enqueues a frame of one object: `answer` of `image` f16 `[tokens, 256]`, the tokens behind
+    /// the memory attention, and the finer features `hr0` f16 `[32, 4 grid, 4 grid]` and `hr1` f16
+    /// `[64, 2 grid, 2 grid]`. 17 launches without allocation; may be recorded.
     ///
     /// # Errors
     /// Views of another size or at odd addresses, or what the driver says.

@@ -9,12 +9,14 @@ use cuda::{Gpu, MemoryTag, View};
 use vos::bundle::MaskDecoderShape;
 use vos::bundle::mask_decoder::{CROSS, HIDDEN, NARROW, ROWS, TOKENS, WIDTH};
 
-/// Image tokens of a block of the kernels over the image, as in `cuda/mask_decoder_image.cu`: what sums and parts have a line for.
+/// Image tokens of a block of the kernels over the image, as in `cuda/mask_decoder_image.cu`: what
+/// sums and parts have a line for.
 pub(super) const TILE: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Scratch {
-    /// Of each tile and row the largest score and the sum of what it leads, f32 `[tiles, 64, 2]`; values by them, f32 `[tiles, 8, 128]`.
+    /// Of each tile and row the largest score and the sum of what it leads, f32 `[tiles, 64, 2]`;
+    /// values by them, f32 `[tiles, 8, 128]`.
     pub sums: View,
     pub parts: View,
     /// Tokens in turn, f32 `[8, 256]`.
@@ -27,7 +29,8 @@ pub(super) struct Scratch {
     pub attended: View,
     /// What the tokens ask the image with, f16 `[64, 256]`.
     pub folded: View,
-    /// What the image asks the tokens with, f16 `[64, 256]` and f32 `[64]`, and what it gets, f16 `[256, 64]`.
+    /// What the image asks the tokens with, f16 `[64, 256]` and f32 `[64]`, and what it gets, f16
+    /// `[256, 64]`.
     pub keys: View,
     pub key_bias: View,
     pub values: View,

@@ -1,6 +1,7 @@
 /*!
-The launches of a memory encoder, kernel by kernel. Views are measured before: those of a frame where it is enqueued, weights where they are
-loaded, and the scratch is made for the encoder's own shape.
+The launches of a memory encoder, kernel by kernel. Views are measured before: those of a frame
+where it is enqueued, weights where they are loaded, and the scratch is made for the encoder's own
+shape.
 */
 
 use anyhow::{Context, Result};
@@ -16,14 +17,17 @@ use cuda::{Gpu, Stream, View};
 use vos::bundle::MemoryEncoderShape;
 use vos::bundle::memory_encoder::LATENTS;
 
-/// Pixels along a row and rows of a block's tile of the mask behind its second convolution, and behind its third.
+/// Pixels along a row and rows of a block's tile of the mask behind its second convolution, and
+/// behind its third.
 pub(super) const MASK_TILE: [usize; 2] = [16, 8];
-/// Tokens along a row and rows of a block where mask and features meet, and of one that spreads them.
+/// Tokens along a row and rows of a block where mask and features meet, and of one that spreads
+/// them.
 pub(super) const JOIN_TILE: [usize; 2] = [16, 2];
 pub(super) const SPREAD_TILE: [usize; 2] = [8, 4];
 /// Tokens of a block that mixes a token's columns.
 pub(super) const MIX_TILE: usize = 32;
-/// Latents of a block that reads all tokens, of one that computes with latents alone, and of one that reads their windows.
+/// Latents of a block that reads all tokens, of one that computes with latents alone, and of one
+/// that reads their windows.
 pub(super) const ATTEND_TILE: usize = 64;
 pub(super) const LATENT_TILE: usize = 8;
 pub(super) const WINDOW_TILE: usize = 8;
@@ -127,8 +131,9 @@ impl MemoryEncoder {
             I32(self.grid()?),
         );
         let grid = tiles(4 * self.shape.grid, MASK_TILE)?;
-        // SAFETY: the arguments are memory_encoder_mask_convs's own; logits and the choice of masks were measured in `enqueue`, the weights where they
-        // were loaded, and the result has room for every pixel of the map's side.
+        // SAFETY: the arguments are memory_encoder_mask_convs's own; logits and the choice of masks
+        // were measured in `enqueue`, the weights where they were loaded, and the result has room
+        // for every pixel of the map's side.
         unsafe { self.kernels.mask_convs.launch(grid, &args, stream) }
     }
 
@@ -147,7 +152,8 @@ impl MemoryEncoder {
             I32(self.grid()?),
         );
         let grid = tiles(2 * self.shape.grid, MASK_TILE)?;
-        // SAFETY: the arguments are memory_encoder_mask_downsample's own, weights that were measured where they were loaded and scratch of the same shape.
+        // SAFETY: the arguments are memory_encoder_mask_downsample's own, weights that were
+        // measured where they were loaded and scratch of the same shape.
         unsafe { self.kernels.mask_downsample.launch(grid, &args, stream) }
     }
 
@@ -170,8 +176,9 @@ impl MemoryEncoder {
             I32(self.grid()?),
         );
         let grid = tiles(self.shape.grid, JOIN_TILE)?;
-        // SAFETY: the arguments are memory_encoder_fuse_mask_and_features's own; the features were measured in `enqueue`, the weights where they were loaded, and the
-        // scratch is of the same shape.
+        // SAFETY: the arguments are memory_encoder_fuse_mask_and_features's own; the features were
+        // measured in `enqueue`, the weights where they were loaded, and the scratch is of the same
+        // shape.
         unsafe { self.kernels.fuse_mask_and_features.launch(grid, &args, stream) }
     }
 
@@ -190,8 +197,9 @@ impl MemoryEncoder {
             I32(self.grid()?),
         );
         let grid = tiles(self.shape.grid, SPREAD_TILE)?;
-        // SAFETY: the arguments are memory_encoder_dwconv7x7's own, weights that were measured where they were loaded and scratch of the same shape;
-        // it reads `x`, of which it writes nothing.
+        // SAFETY: the arguments are memory_encoder_dwconv7x7's own, weights that were measured
+        // where they were loaded and scratch of the same shape; it reads `x`, of which it writes
+        // nothing.
         unsafe { self.kernels.dwconv7x7.launch(grid, &args, stream) }
     }
 
@@ -209,8 +217,9 @@ impl MemoryEncoder {
             View(x),
             I32(self.count()?),
         );
-        // SAFETY: the arguments are memory_encoder_convnext_mlp's own, weights that were measured where they were loaded and scratch of the same shape; a
-        // block reads no tokens of `x` but those that it writes.
+        // SAFETY: the arguments are memory_encoder_convnext_mlp's own, weights that were measured
+        // where they were loaded and scratch of the same shape; a block reads no tokens of `x` but
+        // those that it writes.
         unsafe { self.kernels.convnext_mlp.launch(self.mixing()?, &args, stream) }
     }
 
@@ -239,7 +248,8 @@ impl MemoryEncoder {
             View(memory),
             I32(self.count()?),
         );
-        // SAFETY: as in `mix`, memory_encoder_convnext_mlp_proj's own; the score was measured in `enqueue`, as was the memory, unless it is the scratch's.
+        // SAFETY: as in `mix`, memory_encoder_convnext_mlp_proj's own; the score was measured in
+        // `enqueue`, as was the memory, unless it is the scratch's.
         unsafe { self.kernels.convnext_mlp_proj.launch(self.mixing()?, &args, stream) }
     }
 
@@ -265,8 +275,8 @@ impl MemoryEncoder {
             I32(self.count()?),
         );
         let grid = (blocks(LATENTS, ATTEND_TILE)?, blocks(self.tokens(), SPLIT)?, 1);
-        // SAFETY: the arguments are perceiver_1d_cross_attn's own, weights that were measured where they were loaded and scratch; sums and parts have
-        // room for every split of the launch.
+        // SAFETY: the arguments are perceiver_1d_cross_attn's own, weights that were measured where
+        // they were loaded and scratch; sums and parts have room for every split of the launch.
         unsafe { kernels.cross_attn.launch(grid, &args, stream) }
     }
 
@@ -296,12 +306,14 @@ impl MemoryEncoder {
             View(&work.mixed),
             View(&work.qkv),
         );
-        // SAFETY: the arguments are perceiver_1d_mlp's own: as many splits as `attend` wrote, weights that were measured where they were loaded,
-        // and latents of the scratch or the weights.
+        // SAFETY: the arguments are perceiver_1d_mlp's own: as many splits as `attend` wrote,
+        // weights that were measured where they were loaded, and latents of the scratch or the
+        // weights.
         unsafe { kernels.mlp.launch(self.latent_blocks()?, &args, stream) }
     }
 
-    /// Latents read each other; then the second MLP, and what comes next of them: queries, or without these the result.
+    /// Latents read each other; then the second MLP, and what comes next of them: queries, or
+    /// without these the result.
     pub(super) fn perceiver_self_attn(
         &self,
         work: &LatentScratch,
@@ -326,8 +338,9 @@ impl MemoryEncoder {
             View(&work.latents),
             View(result),
         );
-        // SAFETY: the arguments are perceiver_1d_self_attn's own, which takes a null pointer for no query; weights were measured where they were
-        // loaded, and the result is the scratch's or half of what was measured in `enqueue`: 256 latents either way.
+        // SAFETY: the arguments are perceiver_1d_self_attn's own, which takes a null pointer for no
+        // query; weights were measured where they were loaded, and the result is the scratch's or
+        // half of what was measured in `enqueue`: 256 latents either way.
         unsafe { kernels.self_attn.launch(self.latent_blocks()?, &args, stream) }
     }
 
@@ -349,8 +362,8 @@ impl MemoryEncoder {
             I32(self.grid()?),
         );
         let grid = (blocks(LATENTS, WINDOW_TILE)?, 1, 1);
-        // SAFETY: the arguments are perceiver_2d_window_attn' own, weights that were measured where they were loaded, scratch of the same shape, and
-        // half of what was measured in `enqueue`.
+        // SAFETY: the arguments are perceiver_2d_window_attn' own, weights that were measured where
+        // they were loaded, scratch of the same shape, and half of what was measured in `enqueue`.
         unsafe { kernels.window_attn.launch(grid, &args, stream) }
     }
 

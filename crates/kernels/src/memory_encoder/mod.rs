@@ -1,6 +1,7 @@
 /*!
-The memory encoder, from features and low-resolution logits to the tokens of a memory (`cuda/memory_*.cu`), and to the latents that stand
-for them where the model has such (`cuda/perceiver_1d.cu`, `cuda/perceiver_2d.cu`).
+The memory encoder, from features and low-resolution logits to the tokens of a memory
+(`cuda/memory_*.cu`), and to the latents that stand for them where the model has such
+(`cuda/perceiver_1d.cu`, `cuda/perceiver_2d.cu`).
 
 ```text
 low ─ mask ─→ narrow ─ widen ─→ wide ─ join, with feat ─→ x ─ spread ─→ y ─ mix, with x ─→ x ─ spread ─→ y ─ last, with x ─→ memory
@@ -45,7 +46,8 @@ impl MemoryEncoder {
     /// Loads the kernels, for sm 80 and newer, and brings the weights to the device.
     ///
     /// # Errors
-    /// A grid that the kernels do not take, weights of another size, a driver that refuses the PTX, or what else it says.
+    /// A grid that the kernels do not take, weights of another size, a driver that refuses the PTX,
+    /// or what else it says.
     pub fn new(
         gpu: &Gpu,
         shape: MemoryEncoderShape,
@@ -53,7 +55,8 @@ impl MemoryEncoder {
         stream: &Stream,
     ) -> Result<Self> {
         shape.check()?;
-        // The largest tensors: the features, the mask behind its second convolution, and behind its third.
+        // The largest tensors: the features, the mask behind its second convolution, and behind its
+        // third.
         let [_, narrow, wide, _] = STEPS;
         let largest = (16 * narrow).max(4 * wide).max(WIDTH) * shape.tokens();
         int(largest, "the number of an image's elements")?;
@@ -76,8 +79,9 @@ impl MemoryEncoder {
         Output { name: "mem".to_owned(), element: Element::F16, shape: shape.to_vec() }
     }
 
-    /// Enqueues a frame of one object: `memory` f16 `[tokens, 64]`, or `[512, 64]` with latents, of `feat` f16 `[256, grid, grid]`, `low` f32
-    /// `[4 grid, 4 grid]`, `score` f32 `[1]`, the object's, and `binary` f32 `[1]`: above 0.5 the mask is 0 or 1 everywhere. 7 launches, 14
+    /// Enqueues a frame of one object: `memory` f16 `[tokens, 64]`, or `[512, 64]` with latents, of
+    /// `feat` f16 `[256, grid, grid]`, `low` f32 `[4 grid, 4 grid]`, `score` f32 `[1]`, the
+    /// object's, and `binary` f32 `[1]`: above 0.5 the mask is 0 or 1 everywhere. 7 launches, 14
     /// with latents, without allocation; may be recorded.
     ///
     /// # Errors

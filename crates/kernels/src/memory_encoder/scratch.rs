@@ -9,12 +9,14 @@ use cuda::{Gpu, MemoryTag, View};
 use vos::bundle::MemoryEncoderShape;
 use vos::bundle::memory_encoder::{DEPTH, LATENTS, STEPS, WIDTH};
 
-/// Tokens of a block of the kernel in which latents read all of them, as in `cuda/perceiver_1d.cu`: what sums and parts have a line for.
+/// Tokens of a block of the kernel in which latents read all of them, as in `cuda/perceiver_1d.cu`:
+/// what sums and parts have a line for.
 pub(super) const SPLIT: usize = 128;
 
 #[derive(Debug)]
 pub(super) struct Scratch {
-    /// The mask behind its second and third convolution, f16 `[4 grid, 4 grid, 16]` and `[2 grid, 2 grid, 64]`.
+    /// The mask behind its second and third convolution, f16 `[4 grid, 4 grid, 16]` and `[2 grid, 2
+    /// grid, 64]`.
     pub narrow: View,
     pub wide: View,
     /// Tokens, and what their neighbours say, f16 `[tokens, 256]`.
@@ -27,14 +29,15 @@ pub(super) struct Scratch {
 pub(super) struct LatentScratch {
     /// What the latents read, f16 `[tokens, 64]`.
     pub memory: View,
-    /// Of each split and latent the largest score and the sum of what it leads, f32 `[splits, 256, 2]`; values by them, f32
-    /// `[splits, 256, 64]`.
+    /// Of each split and latent the largest score and the sum of what it leads, f32 `[splits, 256,
+    /// 2]`; values by them, f32 `[splits, 256, 64]`.
     pub sums: View,
     pub parts: View,
     /// Latents behind the first MLP of a layer and behind the second, f32 `[256, 64]`.
     pub mixed: View,
     pub latents: View,
-    /// What they ask each other, f16 `[256, 192]`, and all tokens in the second layer, f16 `[256, 64]`.
+    /// What they ask each other, f16 `[256, 192]`, and all tokens in the second layer, f16 `[256,
+    /// 64]`.
     pub qkv: View,
     pub queries: View,
 }

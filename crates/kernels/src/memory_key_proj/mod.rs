@@ -1,6 +1,7 @@
 /*!
-The keys of the memory attention, of all layers and the whole bank, in one launch (`cuda/memory_key_proj.cu`): in place of an engine of the graph
-`track_keys`, from the weights that a trunk's file has.
+The keys of the memory attention, of all layers and the whole bank, in one launch
+(`cuda/memory_key_proj.cu`): in place of an engine of the graph `track_keys`, from the weights that
+a trunk's file has.
 */
 
 pub(crate) mod selftest;
@@ -14,7 +15,8 @@ use cuda::module::{Function, Launch};
 use cuda::{Gpu, MemoryTag, Stream, View};
 use vos::bundle::{MemoryKeyProjShape, MemoryKeyProjWeights};
 
-/// As in the source: columns of a memory's token and of a key, tokens of a pointer, rows of a tile, threads of a block.
+/// As in the source: columns of a memory's token and of a key, tokens of a pointer, rows of a tile,
+/// threads of a block.
 const TOKEN: usize = 64;
 const KEY: usize = 256;
 const QUARTERS: usize = KEY / TOKEN;
@@ -111,8 +113,9 @@ impl MemoryKeyProj {
         self.shape.layers
     }
 
-    /// Enqueues the keys: `keys` f16 `[layers, keys, 256]` of `memories` f16 `[memories, tokens, 64]`, their `ages`, i32 rows of the
-    /// ages' weights, `pointers` f16 `[pointers, 256]` and their `times`, f32 from 0 to 1. One launch; may be recorded.
+    /// Enqueues the keys: `keys` f16 `[layers, keys, 256]` of `memories` f16 `[memories, tokens,
+    /// 64]`, their `ages`, i32 rows of the ages' weights, `pointers` f16 `[pointers, 256]` and
+    /// their `times`, f32 from 0 to 1. One launch; may be recorded.
     ///
     /// # Errors
     /// Views of another size or at odd addresses, or what the driver says.
@@ -157,8 +160,9 @@ impl MemoryKeyProj {
             I32(int(all_pointers, "the number of pointers")?),
         );
         let launch = Launch { grid: self.grid, threads: THREADS };
-        // SAFETY: the arguments are memory_key_proj' own, and all tensors were measured above and in `new`. What `ages` says are rows of
-        // the ages' weights: bank_inputs writes numbers below the number of memories.
+        // SAFETY: the arguments are memory_key_proj' own, and all tensors were measured above and
+        // in `new`. What `ages` says are rows of the ages' weights: bank_inputs writes numbers
+        // below the number of memories.
         Ok(unsafe { self.function.launch(launch, &args, stream) }?)
     }
 }

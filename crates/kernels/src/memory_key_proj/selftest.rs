@@ -23,7 +23,8 @@ const QUARTERS: usize = KEY / TOKEN;
 const SAM2: MemoryKeyProjShape =
     MemoryKeyProjShape { layers: 4, memories: 7, tokens: 4096, pointers: 16, pointer_times: true };
 
-/// SAM 2.1 at 1024 and 512 pixels, EdgeTAM's sizes, then places and quarters of pointers that fill no tile.
+/// SAM 2.1 at 1024 and 512 pixels, EdgeTAM's sizes, then places and quarters of pointers that fill
+/// no tile.
 const CASES: [MemoryKeyProjShape; 5] = [
     SAM2,
     MemoryKeyProjShape { tokens: 1024, ..SAM2 },

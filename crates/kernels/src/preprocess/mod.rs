@@ -1,8 +1,9 @@
 /*!
 A decoded frame to the network's input, in one launch of `cuda/preprocess.cu`.
 
-With [`Filter::PillowBicubic`] the values are those of [`vos::preprocess::Preprocessor`], with the bilinear filters
-those of [`vos::preprocess::linear`], bit for bit; as halves they are rounded to nearest, ties to even.
+With [`Filter::PillowBicubic`] the values are those of [`vos::preprocess::Preprocessor`], with the
+bilinear filters those of [`vos::preprocess::linear`], bit for bit; as halves they are rounded to
+nearest, ties to even.
 */
 
 pub(crate) mod selftest;
@@ -57,8 +58,8 @@ enum Form {
 }
 
 impl Preprocess {
-    /// Makes the tables for frames of the geometry's video size and brings them to the device. `mean` and `std` are of
-    /// each RGB channel on the 0..1 scale.
+    /// Makes the tables for frames of the geometry's video size and brings them to the device.
+    /// `mean` and `std` are of each RGB channel on the 0..1 scale.
     ///
     /// # Errors
     /// A frame or an input beyond 2³¹ bytes, or what the driver says.
@@ -119,9 +120,9 @@ impl Preprocess {
         self.image_bytes
     }
 
-    /// Writes the network's input. What lies beyond [`Self::frame_bytes`] of the frame is not read. `image`:
-    /// [`Self::image_bytes`], channel after channel, from a multiple of 8 on. One launch, no allocation; with a frame in
-    /// device memory it may be recorded.
+    /// Writes the network's input. What lies beyond [`Self::frame_bytes`] of the frame is not read.
+    /// `image`: [`Self::image_bytes`], channel after channel, from a multiple of 8 on. One launch,
+    /// no allocation; with a frame in device memory it may be recorded.
     ///
     /// # Errors
     /// Views of another size or alignment, or what the driver says.
@@ -129,7 +130,8 @@ impl Preprocess {
         match frame {
             Frame::Device(frame) => self.launch(frame, image, stream),
             Frame::Pinned(pinned) => {
-                // SAFETY: the kernel only reads the frame; the view ends with this statement, and `used_by` follows.
+                // SAFETY: the kernel only reads the frame; the view ends with this statement, and
+                // `used_by` follows.
                 self.launch(&unsafe { pinned.view() }?, image, stream)?;
                 Ok(pinned.used_by(stream)?)
             }
@@ -162,9 +164,9 @@ impl Preprocess {
                 Ints[7](self.sizes),
             ),
         };
-        // SAFETY: the arguments are those of the kernel that `name` above picked for this form. It reads the frame where
-        // the tables point, which lies inside (`Axis::new`), and the tables themselves, which were made for these
-        // sizes; it writes `image_bytes` bytes of the image.
+        // SAFETY: the arguments are those of the kernel that `name` above picked for this form. It
+        // reads the frame where the tables point, which lies inside (`Axis::new`), and the tables
+        // themselves, which were made for these sizes; it writes `image_bytes` bytes of the image.
         unsafe { self.function.launch(self.grid, &args, stream) }?;
         Ok(())
     }
@@ -248,7 +250,8 @@ fn parts(places: &[Place; 3], view: &View) -> Result<[View; 3]> {
     Ok([places[0].of(view)?, places[1].of(view)?, places[2].of(view)?])
 }
 
-/// The weights tap by tap, then position by position, filled up with zeros: neighbours in a warp read neighbours.
+/// The weights tap by tap, then position by position, filled up with zeros: neighbours in a warp
+/// read neighbours.
 fn transposed<W: Copy + Default>(taps: &[(usize, Vec<W>)], longest: usize) -> Vec<W> {
     let of = |tap: usize| taps.iter().map(move |(_, weights)| weights.get(tap).copied());
     (0..longest).flat_map(of).map(Option::unwrap_or_default).collect()

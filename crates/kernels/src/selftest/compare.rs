@@ -56,7 +56,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// A sample of an output, each element's place and expected value, against the elements that came.
+    /// A sample of an output, each element's place and expected value, against the elements that
+    /// came.
     pub fn judge(&self, sample: &[(usize, f64)], came: impl Fn(usize) -> f64) -> Checked {
         let norm = sample.iter().map(|(_, wanted)| wanted * wanted).sum::<f64>().sqrt();
         let limit = self.deviation * norm / (sample.len() as f64).sqrt();

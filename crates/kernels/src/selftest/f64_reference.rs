@@ -7,7 +7,8 @@ const LANES: usize = 8;
 
 /// The sum of products of as many elements as both have.
 ///
-/// Here most of a reference's time goes by. Few iterators: each step of one is a call where the compiler does not optimise, as for tests.
+/// Here most of a reference's time goes by. Few iterators: each step of one is a call where the
+/// compiler does not optimise, as for tests.
 pub(crate) fn dot<B: Copy + Into<f64>>(a: &[f64], b: &[B]) -> f64 {
     let length = a.len().min(b.len());
     let (a, rest_a) = a[..length].as_chunks::<LANES>();
@@ -48,7 +49,8 @@ pub(crate) fn layer_norm(x: &[f64], weight: &[f32], bias: &[f32], epsilon: f64) 
     x.iter().zip(scaled).map(|(value, (w, b))| (value - mean) * w + b).collect()
 }
 
-/// The error function, by its series near zero and its continued fraction far from it; to about 10⁻¹⁵ of 1 + erf.
+/// The error function, by its series near zero and its continued fraction far from it; to about
+/// 10⁻¹⁵ of 1 + erf.
 fn one_and_erf(x: f64) -> f64 {
     if x.abs() < 2.5 {
         let (mut term, mut sum, mut n) = (x, x, 0.0);

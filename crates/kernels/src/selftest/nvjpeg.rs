@@ -1,10 +1,12 @@
 /*!
-nvJPEG's pixels against libjpeg-turbo's, on made-up files; and that it neither waits nor asks for memory in a steady state.
+nvJPEG's pixels against libjpeg-turbo's, on made-up files; and that it neither waits nor asks for
+memory in a steady state.
 
-The standard leaves a decoder some freedom: the inverse transform may be off by one, the colours are rounded, and chroma that
-was stored at half the size may be blown up by repeating it or by interpolation. On a smooth picture all of that is small: the
-limits below hold for libjpeg-turbo's own other ways (a test beside this), and pixels that are shifted, mixed up or turned
-are far beyond them.
+The standard leaves a decoder some freedom: the inverse transform may be off by one, the colours are
+rounded, and chroma that was stored at half the size may be blown up by repeating it or by
+interpolation. On a smooth picture all of that is small: the limits below hold for libjpeg-turbo's
+own other ways (a test beside this), and pixels that are shifted, mixed up or turned are far beyond
+them.
 */
 
 use std::path::Path;
@@ -29,8 +31,8 @@ const MOST: u8 = 12;
 /// Images that are decoded one after the other before memory must be at rest.
 const SETTLED: usize = 2;
 
-/// What keeps the device busy while it is seen whether the host waits for it: so many fills of so many bytes, about a
-/// millisecond at 4 TB/s.
+/// What keeps the device busy while it is seen whether the host waits for it: so many fills of so
+/// many bytes, about a millisecond at 4 TB/s.
 const FILLS: usize = 64;
 const FILLED: usize = 64 << 20;
 
@@ -72,8 +74,9 @@ pub fn pictures() -> Result<Vec<Picture>> {
     .collect()
 }
 
-/// A slope of another direction in each channel, at most 0.6 levels a pixel, and waves in all three alike: colours change so
-/// slowly that half of their samples tell as much, and brightness so fast that a pixel's shift shows.
+/// A slope of another direction in each channel, at most 0.6 levels a pixel, and waves in all three
+/// alike: colours change so slowly that half of their samples tell as much, and brightness so fast
+/// that a pixel's shift shows.
 fn smooth((width, height): (u16, u16), color: ColorType) -> Vec<u8> {
     let (w, h) = (f64::from(width), f64::from(height));
     let pixels = (0..height).flat_map(|y| (0..width).map(move |x| (f64::from(x), f64::from(y))));
@@ -92,7 +95,8 @@ fn smooth((width, height): (u16, u16), color: ColorType) -> Vec<u8> {
     }
 }
 
-/// EXIF with one entry: orientation 6, for which viewers turn the picture. The video loader does not, and no decoder here.
+/// EXIF with one entry: orientation 6, for which viewers turn the picture. The video loader does
+/// not, and no decoder here.
 fn turned_by_a_quarter() -> Vec<u8> {
     let header = [b'M', b'M', 0, 42, 0, 0, 0, 8];
     let entry = [0, 1, 0x01, 0x12, 0, 3, 0, 0, 0, 1, 0, 6, 0, 0, 0, 0, 0, 0];
@@ -247,7 +251,8 @@ mod tests {
                 assert_eq!(other.first, None, "{}", picture.case);
                 assert!(other.different > 0, "{}: another way is another way", picture.case);
             }
-            // A pixel to the right, a row down, colours mixed up, blue alone wrong by a little, one pixel wrong by much.
+            // A pixel to the right, a row down, colours mixed up, blue alone wrong by a little, one
+            // pixel wrong by much.
             let row = 3 * expected.width;
             let [mut right, mut down] = [expected.data.clone(), expected.data.clone()];
             right.copy_within(..expected.data.len() - 3, 3);

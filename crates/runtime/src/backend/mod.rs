@@ -19,8 +19,8 @@ pub fn describe(provider: Provider, library: &Path) -> Backend {
     Backend::OnnxRuntime { version: version(library), provider }
 }
 
-/// ONNX Runtime's version: of the file's own name, which wheels and distributions write in full, else
-/// of the branch that the build description names.
+/// ONNX Runtime's version: of the file's own name, which wheels and distributions write in full,
+/// else of the branch that the build description names.
 fn version(library: &Path) -> Option<String> {
     let real = library.canonicalize().unwrap_or_else(|_| library.to_owned());
     let name = real.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -1,5 +1,6 @@
 /*!
-Finds ONNX Runtime's shared library and opens it, with a sentence instead of a panic where it is missing or too old.
+Finds ONNX Runtime's shared library and opens it, with a sentence instead of a panic where it is
+missing or too old.
 */
 
 use std::path::{Path, PathBuf};
@@ -46,9 +47,10 @@ fn explain(path: &Path, error: &ort::LoadDynamicError) -> anyhow::Error {
     }
 }
 
-/// Looks for ONNX Runtime: `--ort-lib`, `ORT_DYLIB_PATH`, beside the executable, then in virtual environments
-/// (`VIRTUAL_ENV`, and `.venv` in the working directory or in a folder above it or above the executable). One that the walk up came
-/// upon is taken only where [`trusted::check`] finds nobody else's hand in it.
+/// Looks for ONNX Runtime: `--ort-lib`, `ORT_DYLIB_PATH`, beside the executable, then in virtual
+/// environments (`VIRTUAL_ENV`, and `.venv` in the working directory or in a folder above it or
+/// above the executable). One that the walk up came upon is taken only where [`trusted::check`]
+/// finds nobody else's hand in it.
 pub fn find_library(explicit: Option<&Path>) -> Result<PathBuf> {
     if let Some(path) = explicit {
         return named(path, "--ort-lib");
@@ -93,7 +95,8 @@ fn named(path: &Path, by: &str) -> Result<PathBuf> {
     Ok(path.to_owned())
 }
 
-/// Folders that may have the library, with the `.venv` that the walk up came upon; none where the user names the place.
+/// Folders that may have the library, with the `.venv` that the walk up came upon; none where the
+/// user names the place.
 fn search_dirs() -> Vec<(PathBuf, Option<PathBuf>)> {
     let mut dirs = Vec::new();
     let exe = std::env::current_exe().ok();

@@ -63,7 +63,8 @@ enum BankData {
     F16(Vec<f16>),
 }
 
-/// ONNX Runtime's errors carry what failed to build, which cannot travel between threads; their text can.
+/// ONNX Runtime's errors carry what failed to build, which cannot travel between threads; their
+/// text can.
 pub fn plain<R>(error: ort::Error<R>) -> anyhow::Error {
     anyhow!("{error}")
 }
@@ -130,8 +131,8 @@ pub fn load_session(
     // Without error_on_failure ONNX Runtime would run on the processor and call it a GPU.
     let providers = match provider {
         Provider::Cpu => vec![],
-        // Its products are in TF32 unless that is refused, and fp32 means fp32 here: with them EdgeTAM's masks on an H200 were those
-        // of PyTorch in TF32, and missed the limits of fp32.
+        // Its products are in TF32 unless that is refused, and fp32 means fp32 here: with them
+        // EdgeTAM's masks on an H200 were those of PyTorch in TF32, and missed the limits of fp32.
         Provider::Cuda => vec![ep::CUDA::default().with_tf32(false).build().error_on_failure()],
         Provider::Tensorrt => vec![ep::TensorRT::default().build().error_on_failure()],
     };

@@ -1,9 +1,10 @@
 /*!
 One build after another, in one child as long as that is sound.
 
-A child that failed in a way that may have spoilt it, or that has become too large, is ended, and the next plan gets a fresh one. A plan
-that fails in a child that built others before is tried once more in a fresh one, unless the failure is the plan's own: so no failure
-is told that is owed to an earlier build.
+A child that failed in a way that may have spoilt it, or that has become too large, is ended, and
+the next plan gets a fresh one. A plan that fails in a child that built others before is tried once
+more in a fresh one, unless the failure is the plan's own: so no failure is told that is owed to an
+earlier build.
 */
 
 use anyhow::Result;

@@ -7,8 +7,8 @@ use crate::engine::fp32_pins::Fp32Pins;
 use tensorrt::{Builder, Config, Error, Flag, Pool, Profile, Result, Tactics, Verbosity};
 use vos::precision::Precision;
 
-/// A configuration for `settings`; a cap or level that the release cannot keep is an error, a switch that it does not
-/// have is already as wanted.
+/// A configuration for `settings`; a cap or level that the release cannot keep is an error, a
+/// switch that it does not have is already as wanted.
 pub fn configure(builder: &Builder, settings: &Settings, pinned: bool) -> Result<Config> {
     let mut config = builder.config()?;
     if !settings.strongly_typed {
@@ -25,8 +25,8 @@ pub fn configure(builder: &Builder, settings: &Settings, pinned: bool) -> Result
     }
     let mended = settings.fp32_pins == Fp32Pins::Whole || !settings.fp32_layers.is_empty();
     if settings.precision != Precision::Best && !mended {
-        // fp32 means fp32: TF32 keeps ten bits of the mantissa. That is as many as the halves have which a mended layer
-        // reads.
+        // fp32 means fp32: TF32 keeps ten bits of the mantissa. That is as many as the halves have
+        // which a mended layer reads.
         if_there_is(config.set_flag(Flag::Tf32, false))?;
     }
     config.set_pool(Pool::Workspace, to_usize(settings.workspace_bytes))?;

@@ -32,8 +32,8 @@ impl From<tensorrt::Error> for Failure {
     }
 }
 
-/// TensorRT found no implementation under the cap. 8.6.0 gives no reason with it: seen for graphs that build under a
-/// larger cap.
+/// TensorRT found no implementation under the cap. 8.6.0 gives no reason with it: seen for graphs
+/// that build under a larger cap.
 fn lacks_workspace(error: &tensorrt::Error) -> bool {
     let tensorrt::Error::Failed { cause, .. } = error else { return false };
     cause.0.iter().any(|line| {
@@ -45,15 +45,15 @@ fn lacks_workspace(error: &tensorrt::Error) -> bool {
 }
 
 impl FailureKind {
-    /// Another process would fail at it in the same way. Else what the process did before may be the reason: memory that TensorRT
-    /// keeps between builds, a CUDA context that an error spoiled.
+    /// Another process would fail at it in the same way. Else what the process did before may be
+    /// the reason: memory that TensorRT keeps between builds, a CUDA context that an error spoiled.
     pub fn is_of_the_job(self) -> bool {
         matches!(self, Self::Graph | Self::Disk | Self::Stopped)
     }
 
-    /// The process that told it may go on with other plans: the parser refused a file, a file could not be written, or TensorRT
-    /// ended its search in good order. Allocations that failed, errors of CUDA and whatever nobody knows may have left anything
-    /// behind.
+    /// The process that told it may go on with other plans: the parser refused a file, a file could
+    /// not be written, or TensorRT ended its search in good order. Allocations that failed, errors
+    /// of CUDA and whatever nobody knows may have left anything behind.
     pub fn leaves_the_process_sound(self) -> bool {
         matches!(self, Self::Graph | Self::Disk | Self::WorkspaceTooSmall)
     }

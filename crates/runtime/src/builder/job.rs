@@ -1,7 +1,8 @@
 /*!
 What the parent tells a building child, and what the child tells back: one JSON line each.
 
-The child answers each job with [`Event::Built`] or [`Event::Failed`], then says that it takes the next one, [`Event::Idle`].
+The child answers each job with [`Event::Built`] or [`Event::Failed`], then says that it takes the
+next one, [`Event::Idle`].
 */
 
 use std::path::PathBuf;
@@ -116,7 +117,7 @@ pub enum Event {
         /// Why.
         reason: String,
     },
-    /// The job at hand is over, whether its answer arrived whole or not: a parent that waited for the answer alone would wait for
-    /// ever where a library printed into it.
+    /// The job at hand is over, whether its answer arrived whole or not: a parent that waited for
+    /// the answer alone would wait for ever where a library printed into it.
     Idle,
 }

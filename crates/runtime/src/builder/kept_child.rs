@@ -1,5 +1,6 @@
 /*!
-A child that stays for one plan after another, seen from the parent, and whether it has become too large to stay.
+A child that stays for one plan after another, seen from the parent, and whether it has become too
+large to stay.
 */
 
 use std::path::Path;
@@ -32,7 +33,8 @@ pub struct KeptChild<'a> {
 impl<'a> KeptChild<'a> {
     /// Starts one, which begins with the job at once; [`KeptChild::answer`] hears of it.
     pub fn start(supervisor: &'a Supervisor, job: &BuildJob) -> Result<Self> {
-        // The input is held open as long as the child is wanted: it takes a closed one for the end of this process.
+        // The input is held open as long as the child is wanted: it takes a closed one for the end
+        // of this process.
         let (mut worker, input) = child::start("build-worker", job)?;
         let events = Box::new(child::events::<Event>(&mut worker)?);
         let process = worker.id();
@@ -79,12 +81,14 @@ impl<'a> KeptChild<'a> {
 impl Drop for KeptChild<'_> {
     fn drop(&mut self) {
         let Some(mut worker) = self.supervisor.remove(self.number) else { return };
-        // Waited for, so that its memory, the GPU's too, is free for whatever comes next. It may be gone already.
+        // Waited for, so that its memory, the GPU's too, is free for whatever comes next. It may be
+        // gone already.
         let _ = worker.kill().and_then(|()| worker.wait());
     }
 }
 
-/// What a child says of its job, up to the end of that; none where the child ended before it answered.
+/// What a child says of its job, up to the end of that; none where the child ended before it
+/// answered.
 fn heard(
     events: impl Iterator<Item = Result<Event>>,
     mut progress: impl FnMut(u64, u64, &str),
@@ -107,8 +111,8 @@ fn unreadable() -> NotBuilt {
     NotBuilt { kind: FailureKind::Other, reason: reason.to_owned() }
 }
 
-/// The rule: a process may keep no more than half of what the machine has left beside it. One whose memory cannot be seen builds one
-/// plan only.
+/// The rule: a process may keep no more than half of what the machine has left beside it. One whose
+/// memory cannot be seen builds one plan only.
 fn outgrown(rss_mib: Option<f64>, available_mib: Option<f64>) -> Option<String> {
     let (Some(rss), Some(available)) = (rss_mib, available_mib) else {
         return Some("its memory cannot be seen".to_owned());

@@ -6,8 +6,9 @@ plan (what is wanted) → line (one plan after another) → kept child ⇄ worke
                            └─ supervise (Ctrl-C ends the children of all lines)
 ```
 
-A child builds one plan after another: loading TensorRT's kernels takes 8 s and more with 8.6, longer than most builds. What one build
-leaves behind must not show in the next, so a child that may be spoilt is ended, and no failure is told that a fresh child did not have.
+A child builds one plan after another: loading TensorRT's kernels takes 8 s and more with 8.6,
+longer than most builds. What one build leaves behind must not show in the next, so a child that may
+be spoilt is ended, and no failure is told that a fresh child did not have.
 */
 
 pub mod builder_process;

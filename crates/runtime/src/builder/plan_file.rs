@@ -1,5 +1,6 @@
 /*!
-A plan on its way to disk: written beside its place under a name of its own, and renamed when it is whole.
+A plan on its way to disk: written beside its place under a name of its own, and renamed when it is
+whole.
 
 The name holds the writing process, so that what a killed one left is known to be litter.
 */
@@ -18,7 +19,8 @@ pub fn partial_path(dir: &Path, file: &str, owner: u32) -> PathBuf {
     dir.join(format!("{file}.{owner}{SUFFIX}"))
 }
 
-/// Writes a whole plan to `path` and syncs it; its SHA-256 comes back. Nothing stays behind on error.
+/// Writes a whole plan to `path` and syncs it; its SHA-256 comes back. Nothing stays behind on
+/// error.
 ///
 /// # Errors
 /// [`io::ErrorKind::StorageFull`] and others, with the size that was needed.

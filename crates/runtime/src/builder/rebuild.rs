@@ -1,6 +1,7 @@
 /*!
-The command that builds the engines of a folder again: with every choice that its manifest tells and that would not be made anyway,
-for a command that builds other engines than those that were refused is worse than none.
+The command that builds the engines of a folder again: with every choice that its manifest tells and
+that would not be made anyway, for a command that builds other engines than those that were refused
+is worse than none.
 */
 
 use std::path::{Path, PathBuf};
@@ -23,8 +24,8 @@ const USUAL_BUNDLES: &str = "onnx/bundles";
 const BUNDLES_VARIABLE: &str = "SEGTRT_ONNX_DIR";
 
 impl EngineManifest {
-    /// The command that builds these engines, into the folder that they were read from. Engines that no one command builds alike
-    /// take several, joined by `&&`.
+    /// The command that builds these engines, into the folder that they were read from. Engines
+    /// that no one command builds alike take several, joined by `&&`.
     pub fn rebuild_command(&self) -> String {
         self.rebuild_command_with("")
     }
@@ -44,7 +45,8 @@ impl EngineManifest {
         }
         let lines = groups.iter().map(|group| {
             let missing = |role: &&Role| {
-                // An encoder in one piece was asked for in place of its parts, or a segment that answers in place of what the kernels follow.
+                // An encoder in one piece was asked for in place of its parts, or a segment that
+                // answers in place of what the kernels follow.
                 let last = || self.bundle.segments().last().and_then(|last| self.plan(last.role));
                 let replaced = role.is_encoder_part() && self.plan(Role::Encoder).is_some()
                     || **role == Role::TrackImage && last().is_some();
@@ -62,7 +64,8 @@ impl EngineManifest {
         self.line(largest(&groups(self)), &[], Some(variant), self.usual().as_ref(), "")
     }
 
-    /// The row of the platform table that the build read; none where that table is gone or lacks it.
+    /// The row of the platform table that the build read; none where that table is gone or lacks
+    /// it.
     fn usual(&self) -> Option<Platform> {
         let table = Platforms::open(self.sources.platforms.as_deref()).ok()?;
         table.get(&self.platform).cloned()
@@ -161,7 +164,8 @@ struct Group {
 #[derive(Clone, Debug, PartialEq)]
 struct Choice {
     strongly_typed: bool,
-    /// What is kept in fp32; none where the plans compute in fp32 throughout, which tells nothing of the others' pinned layers.
+    /// What is kept in fp32; none where the plans compute in fp32 throughout, which tells nothing
+    /// of the others' pinned layers.
     fp32_pins: Option<Fp32Pins>,
     fp32_layers: Vec<String>,
     opt_level: Option<u8>,

@@ -1,5 +1,6 @@
 /*!
-The recipe of an engine: graphs, typing and layers pinned to fp32, by precision and TensorRT release.
+The recipe of an engine: graphs, typing and layers pinned to fp32, by precision and TensorRT
+release.
 
 | precision | strongly typed (11, RTX) | weakly typed (8.x, 10.x) |
 |---|---|---|
@@ -34,7 +35,8 @@ pub struct Recipe {
 /// Ways to make an engine, best first; where the first one's bundle is missing the next is taken.
 ///
 /// # Errors
-/// A sentence for what this release cannot do; `strong` asks for strong typing where the release leaves the choice.
+/// A sentence for what this release cannot do; `strong` asks for strong typing where the release
+/// leaves the choice.
 pub fn recipes(
     precision: Precision,
     version: Version,
@@ -70,9 +72,10 @@ pub fn recipes(
     }
 }
 
-/// The graphs that an engine folder holds, in the order they are built: what takes longest to fail comes first. The encoder is
-/// built in its parts where the bundle has any: in one piece SAM2.1-large's took TensorRT 8.6.0 four minutes and more
-/// (`engines/README.md`). Parts with attention between them need this program's kernels for it: where a GPU of compute capability
+/// The graphs that an engine folder holds, in the order they are built: what takes longest to fail
+/// comes first. The encoder is built in its parts where the bundle has any: in one piece
+/// SAM2.1-large's took TensorRT 8.6.0 four minutes and more (`engines/README.md`). Parts with
+/// attention between them need this program's kernels for it: where a GPU of compute capability
 /// `sm` has none, the whole is built; and so it is where they do not compute in `precision`.
 pub fn roles(variant: TrackVariant, bundle: &Manifest, sm: u32, precision: Precision) -> Vec<Role> {
     let mut roles: Vec<Role> = bundle.encoder_parts().iter().map(|part| part.role).collect();
@@ -132,27 +135,30 @@ pub fn computed_by_kernels(named: &[Role], roles: &[Role], bundle: &Manifest) ->
     named.iter().copied().find(taken)
 }
 
-/// The parts of the bundle's encoder can run on a GPU of this compute capability: there is no trunk between them, or its kernels
-/// are for that GPU and for the types of the graphs. They compute a trunk in fp16, so it is not for mixed engines: these compute
-/// their encoder in fp32 ([`computes_whole`]).
+/// The parts of the bundle's encoder can run on a GPU of this compute capability: there is no trunk
+/// between them, or its kernels are for that GPU and for the types of the graphs. They compute a
+/// trunk in fp16, so it is not for mixed engines: these compute their encoder in fp32
+/// ([`computes_whole`]).
 pub fn serves_encoder(bundle: &Manifest, sm: u32, precision: Precision) -> bool {
     let served = bundle.model.precision == "fp16" && sm >= OLDEST_FUSED_SM;
     bundle.trunk.is_none() || (served && precision != Precision::Mixed)
 }
 
-/// This program's own kernel makes the keys of the memory attention: their weights lie in the file of a trunk that is run.
+/// This program's own kernel makes the keys of the memory attention: their weights lie in the file
+/// of a trunk that is run.
 pub fn makes_keys(bundle: &Manifest, sm: u32, precision: Precision) -> bool {
     let has = bundle.trunk.as_ref().is_some_and(|trunk| trunk.keys.is_some());
     has && serves_encoder(bundle, sm, precision)
 }
 
-/// A graph of mixed engines that computes in fp32 throughout, with TF32 products: all but the memory attention, which is a
-/// hundredth of their error and, cut at its attentions, does most of its sums in fp32 by this program's own kernels. So do an
-/// encoder's parts; but what they hand on is rounded to fp16, as their ports are.
+/// A graph of mixed engines that computes in fp32 throughout, with TF32 products: all but the
+/// memory attention, which is a hundredth of their error and, cut at its attentions, does most of
+/// its sums in fp32 by this program's own kernels. So do an encoder's parts; but what they hand on
+/// is rounded to fp16, as their ports are.
 ///
-/// On an H200 with TensorRT 8.6.0 SAM2.1-tiny's masks come from a lowest IoU of 0.961 (mean 0.9947) to 0.991 (0.9984) by it,
-/// and a frame from 4.9 to 6.3 ms. Either half of it, encoder or decoder alone,
-/// gives 0.97.
+/// On an H200 with TensorRT 8.6.0 SAM2.1-tiny's masks come from a lowest IoU of 0.961 (mean 0.9947)
+/// to 0.991 (0.9984) by it, and a frame from 4.9 to 6.3 ms. Either half of it, encoder or decoder
+/// alone, gives 0.97.
 pub fn computes_whole(precision: Precision, role: Role, bundle: &Manifest) -> bool {
     let last = Role::SEGMENTS.into_iter().rfind(|role| bundle.graph(*role).is_some());
     precision == Precision::Mixed
@@ -168,8 +174,9 @@ pub fn is_named(names: &[Role], role: Role) -> bool {
 
 /// The form of the track step for a bundle: what was asked for, else the platform's.
 ///
-/// A platform whose form is fused takes the padded one for bundles that this program's attention kernels cannot serve: fp32
-/// graphs, other widths than theirs, or a track step that was not cut; and where there is no padded graph either, the exact one.
+/// A platform whose form is fused takes the padded one for bundles that this program's attention
+/// kernels cannot serve: fp32 graphs, other widths than theirs, or a track step that was not cut;
+/// and where there is no padded graph either, the exact one.
 pub fn track_variant_for(
     asked: Option<TrackVariant>,
     usual: TrackVariant,
@@ -193,8 +200,9 @@ pub fn track_variant_for(
     }
 }
 
-/// A graph of [`roles`] that not every bundle has: some take no masks as prompts, the fewer layers, the fewer segments, encoders
-/// of several frames are written where they are asked for, and only deep ones are cut.
+/// A graph of [`roles`] that not every bundle has: some take no masks as prompts, the fewer layers,
+/// the fewer segments, encoders of several frames are written where they are asked for, and only
+/// deep ones are cut.
 pub fn is_optional(role: Role) -> bool {
     let other_encoder = role.is_encoder() && role != Role::Encoder;
     other_encoder || role == Role::MaskPrompt || Role::SEGMENTS[1..].contains(&role)

@@ -14,7 +14,8 @@ use super::builder_process::BuilderProcess;
 /// The children at work, by number.
 type Children = BTreeMap<u64, Child>;
 
-/// Keeps the list of children, of several lines where several threads build. Ctrl-C and SIGTERM end those at hand.
+/// Keeps the list of children, of several lines where several threads build. Ctrl-C and SIGTERM end
+/// those at hand.
 pub struct Supervisor {
     stopped: Arc<AtomicBool>,
     children: Arc<Mutex<Children>>,
@@ -43,7 +44,8 @@ impl Supervisor {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// A place for one build after another; each thread that builds has its own. Its child ends with it.
+    /// A place for one build after another; each thread that builds has its own. Its child ends
+    /// with it.
     pub fn line(&self) -> BuilderProcess<'_> {
         BuilderProcess::new(self)
     }

@@ -1,8 +1,8 @@
 /*!
 The child: builds one plan after another and tells how each went.
 
-What takes long to open and is the same for all is kept from job to job; everything else is made anew. It ends when its parent does:
-standard input stays open as long as the parent lives.
+What takes long to open and is the same for all is kept from job to job; everything else is made
+anew. It ends when its parent does: standard input stays open as long as the parent lives.
 */
 
 use std::io::Write;
@@ -28,10 +28,11 @@ use tensorrt::{
     Builder, Config, DataType, Library, LogListener, Network, Plan, Runtime, Stop, Typing,
 };
 
-/// What is kept from job to job; the parent gives no child a job of another place. Declared in the order of deletion.
+/// What is kept from job to job; the parent gives no child a job of another place. Declared in the
+/// order of deletion.
 struct Open {
-    /// Builds nothing: TensorRT (8.2 on) unloads its kernels with the last builder, and loading them again takes the seconds that
-    /// a child that stays is to save.
+    /// Builds nothing: TensorRT (8.2 on) unloads its kernels with the last builder, and loading
+    /// them again takes the seconds that a child that stays is to save.
     _spare: Builder,
     /// None where plans are built ahead of time.
     gpu: Option<Gpu>,
@@ -43,7 +44,8 @@ pub fn run() -> Result<()> {
     let mut open = None;
     for (number, job) in child::jobs::<BuildJob>().enumerate() {
         let job = job?;
-        // The first one's peak is with the opening; the next one's is its own only where the kernel lets it begin anew.
+        // The first one's peak is with the opening; the next one's is its own only where the kernel
+        // lets it begin anew.
         let own_peak = number == 0 || process_memory::reset_peak();
         match logged(&mut open, &job) {
             Ok(mut built) => {
@@ -222,8 +224,8 @@ fn listener(log: Option<&Path>, steps: Arc<Steps>) -> Result<LogListener> {
     Ok(Box::new(move |line| {
         steps.hear(line);
         if let Some(Ok(mut file)) = file.as_ref().map(Mutex::lock) {
-            // Unbuffered: the line before a crash is the one that matters. A full disk must not end a build that may
-            // fit elsewhere.
+            // Unbuffered: the line before a crash is the one that matters. A full disk must not end
+            // a build that may fit elsewhere.
             let text = format!("{:9.3} {line}\n", start.elapsed().as_secs_f64());
             let _ = file.write_all(text.as_bytes());
         }

@@ -1,8 +1,9 @@
 /*!
-What an engine's layers say about the build: in which types they run, which fell back to fp32, whether attention is
-fused.
+What an engine's layers say about the build: in which types they run, which fell back to fp32,
+whether attention is fused.
 
-Pure functions of what `engine.json` holds, so that a plan can be judged where neither TensorRT nor its GPU is.
+Pure functions of what `engine.json` holds, so that a plan can be judged where neither TensorRT nor
+its GPU is.
 */
 
 mod attention;
@@ -32,11 +33,13 @@ pub struct LayerReport {
     pub precision: Precision,
     /// Layers after fusion, those of all profiles together; none where the engine was never opened.
     pub layers: Option<usize>,
-    /// Layers by what they compute in ("fp16", "fp32", …), and "moving", "opaque" and "unsaid" ones.
+    /// Layers by what they compute in ("fp16", "fp32", …), and "moving", "opaque" and "unsaid"
+    /// ones.
     pub by_class: BTreeMap<&'static str, usize>,
     /// Names of the layers that compute in fp32.
     pub fp32_layers: Vec<String>,
-    /// What runs in fp32 against the plan's precision; none where that cannot be, or where nothing is known.
+    /// What runs in fp32 against the plan's precision; none where that cannot be, or where nothing
+    /// is known.
     pub fallback: Option<Fallback>,
     /// Whether attention is fused.
     pub attention: Attention,

@@ -1,13 +1,15 @@
 /*!
-Which layers of a weakly typed network stay in fp32, where the builder would be free to run them in half precision.
+Which layers of a weakly typed network stay in fp32, where the builder would be free to run them in
+half precision.
 
-Coordinate encodings, score heads and exponentials written out lose digits there that masks depend on, or overflow; they
-are chosen by the names that the exporter gives them. What is not pinned, and why:
+Coordinate encodings, score heads and exponentials written out lose digits there that masks depend
+on, or overflow; they are chosen by the names that the exporter gives them. What is not pinned, and
+why:
 
 - LayerNormalization nodes: TensorRT's layer computes mean and variance in fp32 whatever its inputs are
-  (`INormalizationLayer::setComputePrecision`). With normalisations, reductions and unary operators (GELU's erf among
-  them) pinned, the regions that 8.6's Myelin makes of transformers ran in fp32: on an H200 the track step took four
-  times as long.
+(`INormalizationLayer::setComputePrecision`). With normalisations, reductions and unary operators
+(GELU's erf among them) pinned, the regions that 8.6's Myelin makes of transformers ran in fp32: on
+an H200 the track step took four times as long.
 - Softmax nodes: kernels accumulate in fp32 inside; fp32 outside would double the largest tensor of the network.
 - Rotary embeddings: the angles are tables made at export; rotating by them is harmless in fp16.
 */
@@ -27,8 +29,9 @@ pub enum Fp32Pins {
     Preferred,
     /// Pinned layers run in fp32, or the build fails.
     Pinned,
-    /// Whatever computes runs in fp32, products in TF32; halves are only stored between graphs. Finds the graph whose
-    /// half-precision arithmetic a mask suffers from, and mends it at some cost.
+    /// Whatever computes runs in fp32, products in TF32; halves are only stored between graphs.
+    /// Finds the graph whose half-precision arithmetic a mask suffers from, and mends it at some
+    /// cost.
     Whole,
 }
 
@@ -50,15 +53,15 @@ const MOVERS: [&str; 14] = [
     "UNSQUEEZE",
 ];
 
-/// Parts of names of nodes that need fp32: the exporter's own pinned layers (angles of coordinates, heads that give scores),
-/// and the perceiver's softmax, which is written out.
+/// Parts of names of nodes that need fp32: the exporter's own pinned layers (angles of coordinates,
+/// heads that give scores), and the perceiver's softmax, which is written out.
 const DELICATE_NAMES: [&str; 5] = ["/f32_", "/pointer_pos/", "/Exp", "/ReduceSum", "/ReduceMax"];
 
 impl Fp32Pins {
     /// Indices of the layers to pin; `more`: parts of the names of further ones.
     ///
-    /// The types that a weakly typed network gives for its tensors do not help: 8.6 says fp32 for what a typed graph
-    /// computes in fp16.
+    /// The types that a weakly typed network gives for its tensors do not help: 8.6 says fp32 for
+    /// what a typed graph computes in fp16.
     pub fn choose(self, layers: &[LayerInfo], more: &[String]) -> Vec<i32> {
         let chosen = layers.iter().filter(|layer| {
             let kind = layer.kind.as_deref().unwrap_or_default();

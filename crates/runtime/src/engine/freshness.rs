@@ -1,5 +1,6 @@
 /*!
-Whether a plan on disk is the plan that is wanted: the one place that decides between reuse, rebuild and refusal.
+Whether a plan on disk is the plan that is wanted: the one place that decides between reuse, rebuild
+and refusal.
 */
 
 use std::path::Path;
@@ -24,7 +25,8 @@ pub struct Wanted<'a> {
     pub settings: Option<&'a Settings>,
 }
 
-/// Why a recorded plan is not the wanted one, as a phrase; none if it is. The file itself is not read.
+/// Why a recorded plan is not the wanted one, as a phrase; none if it is. The file itself is not
+/// read.
 pub fn differs(record: &PlanRecord, wanted: &Wanted<'_>) -> Option<String> {
     if record.made_by.tensorrt != wanted.tensorrt {
         return Some(format!(

@@ -1,10 +1,10 @@
 /*!
 From the engine inspector's JSON to layer records.
 
-Each release family writes its own dialect: layers are bare names where the build was not detailed; element type and
-layout share one field up to 10 (`Format/Datatype`) and have one each from 11 on; 10 and 11 add `Metadata` with the
-ONNX nodes behind a layer. The text is not always JSON: separators between nodes are raw control characters, and
-numbers may be `inf` or `nan`.
+Each release family writes its own dialect: layers are bare names where the build was not detailed;
+element type and layout share one field up to 10 (`Format/Datatype`) and have one each from 11 on;
+10 and 11 add `Metadata` with the ONNX nodes behind a layer. The text is not always JSON: separators
+between nodes are raw control characters, and numbers may be `inf` or `nan`.
 */
 
 use anyhow::{Context, Result, bail};
@@ -72,7 +72,8 @@ fn shape(tensor: &Value) -> Option<Vec<i64>> {
     tensor.get("Dimensions")?.as_array()?.iter().map(Value::as_i64).collect()
 }
 
-/// The nodes in a layer's metadata: `[ONNX Layer: /a][ONNX Layer: /b]`, with or without separators between them.
+/// The nodes in a layer's metadata: `[ONNX Layer: /a][ONNX Layer: /b]`, with or without separators
+/// between them.
 fn nodes(metadata: &str) -> Vec<String> {
     const OPENING: &str = "[ONNX Layer: ";
     let mut found: Vec<String> = Vec::new();
@@ -86,7 +87,8 @@ fn nodes(metadata: &str) -> Vec<String> {
     found
 }
 
-/// The text with raw control characters inside strings made blanks, and bare `inf` and `nan` made null.
+/// The text with raw control characters inside strings made blanks, and bare `inf` and `nan` made
+/// null.
 fn repaired(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     let (mut in_string, mut escaped) = (false, false);

@@ -1,8 +1,9 @@
 /*!
-`engine.json`: what lies in a folder of engines, from what and with what it was built, and what the build took.
+`engine.json`: what lies in a folder of engines, from what and with what it was built, and what the
+build took.
 
-One folder holds the plans of one model, platform, size and precision. The bundle's manifest is inside, so that plans
-run where their ONNX files are not.
+One folder holds the plans of one model, platform, size and precision. The bundle's manifest is
+inside, so that plans run where their ONNX files are not.
 */
 
 use std::path::{Path, PathBuf};
@@ -37,18 +38,21 @@ pub struct EngineManifest {
     pub bundle: Manifest,
     /// The plans, in the order they were built.
     pub plans: Vec<PlanRecord>,
-    /// The algorithms of the trunk's products; none where there is no trunk, and where they were not timed: cuBLASLt's own are taken then.
+    /// The algorithms of the trunk's products; none where there is no trunk, and where they were
+    /// not timed: cuBLASLt's own are taken then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub products: Option<Choices>,
     /// The files that they were built from.
     #[serde(default, skip_serializing_if = "Sources::are_unknown")]
     pub sources: Sources,
-    /// The folder that it was read from, which the command that builds again must name; none for one that was made here.
+    /// The folder that it was read from, which the command that builds again must name; none for
+    /// one that was made here.
     #[serde(skip)]
     pub dir: Option<PathBuf>,
 }
 
-/// Where the files lay that a build read, as whole paths: for the command that builds again, on the machine where they are.
+/// Where the files lay that a build read, as whole paths: for the command that builds again, on the
+/// machine where they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sources {
@@ -61,7 +65,8 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Of a bundle and a table, which may be named from the working directory. What is no text is not kept: JSON has no other paths.
+    /// Of a bundle and a table, which may be named from the working directory. What is no text is
+    /// not kept: JSON has no other paths.
     pub fn of(bundle: &Path, platforms: Option<&Path>) -> Self {
         let whole = |path: &Path| std::path::absolute(path).ok().filter(|it| it.to_str().is_some());
         Self { bundle: whole(bundle), platforms: platforms.and_then(whole) }
@@ -91,7 +96,8 @@ pub struct PlanRecord {
     pub settings: Settings,
     /// What the build took.
     pub build: BuildCost,
-    /// The layers after fusion; none where the engine could not be opened where it was built (no GPU).
+    /// The layers after fusion; none where the engine could not be opened where it was built (no
+    /// GPU).
     pub layers: Option<Vec<LayerRecord>>,
 }
 
@@ -124,12 +130,14 @@ pub struct BuildCost {
     pub seconds: f64,
     /// The builder started from a timing cache that held entries.
     pub warm_cache: bool,
-    /// Greatest resident memory of the building process during this build, bytes, TensorRT's libraries and what earlier builds in the
-    /// same process left behind included; none where the system does not say.
+    /// Greatest resident memory of the building process during this build, bytes, TensorRT's
+    /// libraries and what earlier builds in the same process left behind included; none where the
+    /// system does not say.
     pub peak_host_bytes: Option<u64>,
     /// Greatest device memory that the builder held, bytes; none without a GPU.
     pub peak_device_bytes: Option<u64>,
-    /// Device memory that a context of the engine needs, bytes; none where the engine could not be opened.
+    /// Device memory that a context of the engine needs, bytes; none where the engine could not be
+    /// opened.
     pub context_bytes: Option<u64>,
     /// Device memory of the engine's weights, bytes; none where the engine could not be opened.
     pub weights_bytes: Option<u64>,
@@ -148,7 +156,8 @@ pub struct LayerRecord {
     pub outputs: Vec<String>,
     /// The tactic's name, or its number where it has no name.
     pub tactic: Option<String>,
-    /// ONNX nodes that it computes, where TensorRT lists them (10 on); before that only the name tells.
+    /// ONNX nodes that it computes, where TensorRT lists them (10 on); before that only the name
+    /// tells.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<String>,
     /// Shapes of its inputs, -1 for what varies; empty where TensorRT does not say.
@@ -227,8 +236,8 @@ impl EngineManifest {
         self.part()
     }
 
-    /// The memory attention's keys where a custom CUDA kernel computes them: their weights lie in the
-    /// trunk's file.
+    /// The memory attention's keys where a custom CUDA kernel computes them: their weights lie in
+    /// the trunk's file.
     pub fn keys(&self) -> Option<MemoryKeyProjShape> {
         self.trunk()?.keys
     }
@@ -252,7 +261,8 @@ impl EngineManifest {
         }
     }
 
-    /// What `--out` must say for this folder; none where it need not be said, and where the folder was given another name.
+    /// What `--out` must say for this folder; none where it need not be said, and where the folder
+    /// was given another name.
     pub(crate) fn out(&self) -> Option<&Path> {
         let dir = self.dir.as_deref()?;
         let root = dir.parent()?.parent()?;

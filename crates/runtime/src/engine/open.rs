@@ -1,6 +1,6 @@
 /*!
-From a plan on disk to an engine: everything that can be known to be wrong is refused in a sentence before TensorRT,
-which trusts what it reads, sees a byte.
+From a plan on disk to an engine: everything that can be known to be wrong is refused in a sentence
+before TensorRT, which trusts what it reads, sees a byte.
 */
 
 use std::path::Path;
@@ -16,8 +16,8 @@ use vos::bundle::{FusedPart, Role, WeightsFile};
 /// Opens the plan with this role in an engine folder, on a GPU of compute capability `sm`.
 ///
 /// # Errors
-/// A role that the folder lacks; a plan of another TensorRT or GPU; a truncated or altered file; what TensorRT refuses.
-/// Each names the file and the command that builds it again.
+/// A role that the folder lacks; a plan of another TensorRT or GPU; a truncated or altered file;
+/// what TensorRT refuses. Each names the file and the command that builds it again.
 pub fn open_plan(
     runtime: &Runtime,
     sm: u32,
@@ -35,8 +35,8 @@ pub fn open_plan(
 /// Opens the weights of a part that custom CUDA kernels compute, in an engine folder.
 ///
 /// # Errors
-/// A bundle without the part; a file that is missing, damaged, or not the manifest's. Each names the
-/// file and the command that copies it again.
+/// A bundle without the part; a file that is missing, damaged, or not the manifest's. Each names
+/// the file and the command that copies it again.
 pub fn open_part<P: FusedPart>(dir: &Path, manifest: &EngineManifest) -> Result<WeightsFile<P>> {
     let again = || format!("get it again with: {}", manifest.rebuild_command());
     let part = P::of(&manifest.bundle).with_context(|| {

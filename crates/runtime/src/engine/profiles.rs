@@ -1,8 +1,9 @@
 /*!
 The exact shapes in which each graph will run: one optimization profile for each of them.
 
-Exact profiles let TensorRT choose kernels for the very shapes of a run. The bank's schedule says which shapes a clip
-meets: while it fills, memories and pointers grow together, then memories stop at their maximum.
+Exact profiles let TensorRT choose kernels for the very shapes of a run. The bank's schedule says
+which shapes a clip meets: while it fills, memories and pointers grow together, then memories stop
+at their maximum.
 */
 
 use crate::engine::ProfileShapes;
@@ -13,8 +14,9 @@ use vos::tracker::BankSchedule;
 /// A click is one point, a box two.
 const POINTS: [usize; 2] = [1, 2];
 
-/// The profiles of one graph for up to `max_objects` objects at once; empty where all its shapes are fixed. The exact track step has
-/// those for one object alone: a bench tracks one after the other, and each further number would cost a profile for each fill level.
+/// The profiles of one graph for up to `max_objects` objects at once; empty where all its shapes
+/// are fixed. The exact track step has those for one object alone: a bench tracks one after the
+/// other, and each further number would cost a profile for each fill level.
 pub fn profiles(graph: &Graph, contract: &Contract, max_objects: usize) -> Vec<ProfileShapes> {
     if !has_open_axes(graph) {
         return Vec::new();
@@ -38,7 +40,8 @@ pub fn profiles(graph: &Graph, contract: &Contract, max_objects: usize) -> Vec<P
     profiles
 }
 
-/// The numbers of memories and pointers that a clip's frames read, in the order in which a clip meets them.
+/// The numbers of memories and pointers that a clip's frames read, in the order in which a clip
+/// meets them.
 pub fn fill_levels(contract: &Contract) -> Vec<(usize, usize)> {
     let frames = contract.max_memories.max(contract.max_pointers) + 1;
     let schedule = BankSchedule::new(contract, frames);

@@ -1,7 +1,9 @@
 /*!
-What a plan was, or is to be, built with: everything that changes the plan's bytes and that the user can choose.
+What a plan was, or is to be, built with: everything that changes the plan's bytes and that the user
+can choose.
 
-Two plans of the same graph, TensorRT and GPU with equal settings are interchangeable; that is what reuse rests on.
+Two plans of the same graph, TensorRT and GPU with equal settings are interchangeable; that is what
+reuse rests on.
 */
 
 use serde::{Deserialize, Serialize};
@@ -25,7 +27,8 @@ pub struct ProfileShapes {
 pub struct Settings {
     /// Arithmetic asked for.
     pub precision: Precision,
-    /// The types are the ONNX file's (11, RTX); else flags allow precisions and pinned layers are pinned (8.x, 10.x).
+    /// The types are the ONNX file's (11, RTX); else flags allow precisions and pinned layers are
+    /// pinned (8.x, 10.x).
     pub strongly_typed: bool,
     /// What is kept in fp32.
     pub fp32_pins: Fp32Pins,

@@ -1,9 +1,9 @@
 /*!
-The timing cache as a file: what earlier builds measured, replayed only on the very stack that measured it. Which files there
-are: [`timing_files`](super::timing_files).
+The timing cache as a file: what earlier builds measured, replayed only on the very stack that
+measured it. Which files there are: [`timing_files`](super::timing_files).
 
-TensorRT for RTX takes any bytes as a cache, and 8.x warns and goes on with a foreign one; so the file says for which
-release and GPU it is and carries its own hash.
+TensorRT for RTX takes any bytes as a cache, and 8.x warns and goes on with a foreign one; so the
+file says for which release and GPU it is and carries its own hash.
 */
 
 use std::io::Write;
@@ -26,7 +26,8 @@ struct Header {
 
 /// Reads the cache of this release and GPU.
 ///
-/// `Ok(None)`: no file. `Err`: why a file that is there is not used, as a phrase; a build then starts without one.
+/// `Ok(None)`: no file. `Err`: why a file that is there is not used, as a phrase; a build then
+/// starts without one.
 pub fn read(path: &Path, tensorrt: &str, device: &str) -> Result<Option<Vec<u8>>, String> {
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
@@ -64,14 +65,16 @@ pub fn write(path: &Path, tensorrt: &str, device: &str, cache: &[u8]) -> Result<
     })
 }
 
-/// Runs `work` while no other build has the files beside `path` in hand: builds that end at the same time wait for one another.
+/// Runs `work` while no other build has the files beside `path` in hand: builds that end at the
+/// same time wait for one another.
 ///
 /// # Errors
 /// Of `work`, or the folder cannot be locked.
 pub fn locked<T>(path: &Path, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
-    // The folder itself is locked: a file for it would be left behind. Released when the handle goes.
+    // The folder itself is locked: a file for it would be left behind. Released when the handle
+    // goes.
     let _lock = std::fs::File::open(folder)
         .and_then(|handle| handle.lock().map(|()| handle))
         .with_context(|| format!("cannot lock {}", folder.display()))?;

@@ -1,10 +1,10 @@
 /*!
 Which timing cache a build starts from, and where it leaves what it timed.
 
-All builds share one file. What another build left there meanwhile is merged with what this one timed, as far as TensorRT
-can: 8.6.0 merges no caches that hold parts of Myelin's. What it cannot merge has a file of its own for each graph, in a
-folder beside the shared one, and the next build of that graph looks there first. It is gone as soon as the shared file holds
-what is in it.
+All builds share one file. What another build left there meanwhile is merged with what this one
+timed, as far as TensorRT can: 8.6.0 merges no caches that hold parts of Myelin's. What it cannot
+merge has a file of its own for each graph, in a folder beside the shared one, and the next build of
+that graph looks there first. It is gone as soon as the shared file holds what is in it.
 */
 
 use std::path::{Path, PathBuf};
@@ -56,7 +56,8 @@ impl TimingFiles {
 
     /// Offers `set` the graph's own cache, else the shared one, else an empty one.
     ///
-    /// The own one has what the last build of this graph timed, which the shared one lacks however new it is.
+    /// The own one has what the last build of this graph timed, which the shared one lacks however
+    /// new it is.
     pub fn start(&self, stack: Stack<'_>, mut set: impl FnMut(&[u8]) -> Result<()>) -> Start {
         let mut start = Start::default();
         let mut refused = None;
@@ -89,11 +90,12 @@ impl TimingFiles {
         start
     }
 
-    /// Leaves `timed`, the cache of a build that started from `begun`, to later ones. `merge` gets what others left in the
-    /// shared file meanwhile and gives that with `timed`; where it cannot, `timed` goes to the graph's own file, and the
-    /// answer is what is to be said of that.
+    /// Leaves `timed`, the cache of a build that started from `begun`, to later ones. `merge` gets
+    /// what others left in the shared file meanwhile and gives that with `timed`; where it cannot,
+    /// `timed` goes to the graph's own file, and the answer is what is to be said of that.
     ///
-    /// Builds that end at the same time wait for one another, so that none loses what another timed.
+    /// Builds that end at the same time wait for one another, so that none loses what another
+    /// timed.
     ///
     /// # Errors
     /// A file cannot be written.

@@ -1,6 +1,6 @@
 /*!
-Engines bound for a profile, and memory for their tensors: what the encoder, the object's engines and the segmented track
-step have in common.
+Engines bound for a profile, and memory for their tensors: what the encoder, the object's engines
+and the segmented track step have in common.
 */
 
 use std::cell::RefCell;

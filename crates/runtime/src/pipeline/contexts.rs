@@ -1,5 +1,6 @@
 /*!
-The contexts of the engines that track: a set for each stream, a context for each profile, all in one scratch block.
+The contexts of the engines that track: a set for each stream, a context for each profile, all in
+one scratch block.
 */
 
 use std::rc::Rc;
@@ -62,7 +63,8 @@ impl Memory {
 
 /// The track step, in the variant in which it was built.
 pub enum Track {
-    /// One for each fill level in the order in which a clip meets them; a single one where the bank is padded.
+    /// One for each fill level in the order in which a clip meets them; a single one where the bank
+    /// is padded.
     Whole(Vec<SharedEngine>),
     /// Engines with attention kernels between them.
     Segmented(Box<SegmentedTrack>),
@@ -133,7 +135,8 @@ impl Track {
 }
 
 impl Contexts {
-    /// Makes all contexts, in `scratch`. `kernels`: the attention kernels of a segmented track step.
+    /// Makes all contexts, in `scratch`. `kernels`: the attention kernels of a segmented track
+    /// step.
     pub fn new(
         gpu: &Gpu,
         engines: &StepEngines,

@@ -1,9 +1,9 @@
 /*!
-Decoding ahead: worker threads turn JPEG files into pixels in pinned memory, or into nvJPEG's coefficients, while the device
-is busy with earlier frames.
+Decoding ahead: worker threads turn JPEG files into pixels in pinned memory, or into nvJPEG's
+coefficients, while the device is busy with earlier frames.
 
-Frames come out in order. A worker takes a free buffer and the next frame's number together, so the frame that is waited
-for always has a buffer, however few there are.
+Frames come out in order. A worker takes a free buffer and the next frame's number together, so the
+frame that is waited for always has a buffer, however few there are.
 */
 
 use std::collections::BTreeMap;
@@ -52,7 +52,8 @@ pub struct DecodeAhead {
 }
 
 impl DecodeQueue {
-    /// For the frames with these indices, in this order, of `size` pixels; the sender takes free buffers.
+    /// For the frames with these indices, in this order, of `size` pixels; the sender takes free
+    /// buffers.
     pub fn new(frames: Vec<usize>, size: (usize, usize)) -> (Self, Sender<FrameBuffer>) {
         let (free, buffers) = channel();
         (Self { next: Mutex::new((0, buffers)), frames, size }, free)

@@ -1,8 +1,8 @@
 /*!
 The encoder on its stream: one engine, or its parts with the tensors between them and the trunk.
 
-These tensors exist once, however many frames are encoded ahead. All encodes run on one stream, so a frame's tensors are
-read before the next frame's are written.
+These tensors exist once, however many frames are encoded ahead. All encodes run on one stream, so a
+frame's tensors are read before the next frame's are written.
 */
 
 use std::borrow::Cow;
@@ -31,8 +31,8 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Makes the contexts, which use `scratch` one after the other, and memory for the tensors between them. A trunk needs
-    /// `kernels`.
+    /// Makes the contexts, which use `scratch` one after the other, and memory for the tensors
+    /// between them. A trunk needs `kernels`.
     ///
     /// # Errors
     /// Engines that lack a tensor which their bundle names, a trunk's weights that are
@@ -74,7 +74,8 @@ impl Encoder {
         Ok(Self { parts, part_graph, edges, trunk })
     }
 
-    /// The library of the trunk's products and its file: "cuBLASLt 13.1.0 (for CUDA 13), /usr/…/libcublasLt.so.13".
+    /// The library of the trunk's products and its file: "cuBLASLt 13.1.0 (for CUDA 13),
+    /// /usr/…/libcublasLt.so.13".
     pub fn products(&self) -> Option<String> {
         let library = self.trunk.as_ref()?.library();
         Some(format!("{library}, {}", library.path().display()))
@@ -111,7 +112,8 @@ impl Encoder {
     }
 }
 
-/// The tensor of the part that produces it; of a tensor that the trunk produces that of the part that consumes it.
+/// The tensor of the part that produces it; of a tensor that the trunk produces that of the part
+/// that consumes it.
 fn tensor_of_edge(parts: &[SharedEngine], edge: &Edge) -> Result<TensorDesc> {
     let steps = [edge.producer].into_iter().chain(edge.consumers.iter().copied());
     let at = steps.into_iter().find_map(|step| match step {

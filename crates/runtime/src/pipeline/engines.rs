@@ -1,5 +1,6 @@
 /*!
-The engines of one model, opened from their folder: those that a clip needs, with one variant of the track step.
+The engines of one model, opened from their folder: those that a clip needs, with one variant of the
+track step.
 */
 
 use std::cell::OnceCell;
@@ -57,11 +58,13 @@ struct Source {
 }
 
 impl Engines {
-    /// Opens the folder's engines on `gpu`. `with_mask`: the engine for mask prompts too. `track_variant`: the variant of the track
-    /// step, in place of the folder's usual one. `batch`: frames that the encoder takes at once.
+    /// Opens the folder's engines on `gpu`. `with_mask`: the engine for mask prompts too.
+    /// `track_variant`: the variant of the track step, in place of the folder's usual one. `batch`:
+    /// frames that the encoder takes at once.
     ///
     /// # Errors
-    /// An engine that is missing, damaged, or for another GPU or TensorRT, each with the command that builds it.
+    /// An engine that is missing, damaged, or for another GPU or TensorRT, each with the command
+    /// that builds it.
     pub fn open(
         gpu: &Gpu,
         runtime: Runtime,
@@ -89,8 +92,8 @@ impl Engines {
         Ok(Self { encoder, steps, manifest, source })
     }
 
-    /// The engines that track, for one more stream. TensorRT 8 gives a profile to one context only: there they are
-    /// opened again, weights and all; none where contexts can share them.
+    /// The engines that track, for one more stream. TensorRT 8 gives a profile to one context only:
+    /// there they are opened again, weights and all; none where contexts can share them.
     pub fn steps_again(&self) -> Result<Option<StepEngines>> {
         let version = self.source.runtime.library().version();
         let one_context_a_profile = !version.rtx && version.major < 10;
@@ -103,7 +106,8 @@ impl Engines {
         &self.manifest.bundle.contract
     }
 
-    /// The most scratch memory that any part of the encoder needs, and the most that any other engine needs, bytes.
+    /// The most scratch memory that any part of the encoder needs, and the most that any other
+    /// engine needs, bytes.
     pub fn scratch_bytes(&self) -> (u64, u64) {
         let StepEngines { prompt, mask_prompt, track, memory } = &self.steps;
         let steps = [Some(prompt), mask_prompt.as_ref(), memory.engine()].into_iter().flatten();
@@ -219,8 +223,8 @@ pub fn encoder_roles(manifest: &EngineManifest, options: &Options) -> Result<Vec
     encoder(manifest, options.batch())
 }
 
-/// The encoder of `batch` frames: in one piece where it was built so, for that was asked for; else in its parts, where the
-/// bundle has any.
+/// The encoder of `batch` frames: in one piece where it was built so, for that was asked for; else
+/// in its parts, where the bundle has any.
 fn encoder(manifest: &EngineManifest, batch: usize) -> Result<Vec<Role>> {
     let role = Role::encoder_of(batch).with_context(|| {
         format!("there are encoders for 1, 2, 4, 8 and 16 frames at once, not for {batch}")

@@ -1,14 +1,15 @@
 /*!
-Logits between a frame's mask and its memory: the network's on their way to the host, a teacher's on their way in.
+Logits between a frame's mask and its memory: the network's on their way to the host, a teacher's on
+their way in.
 
-The memory encoder reads the logits where the track step wrote them. A teacher's logits are copied over the network's on the
-object's stream: after the mask kernel and the copy to the host, before the memory encoder. The mask and the scores are
-downloaded on another stream, but from other memory. The captured graphs stay the same, because the memory step is captured
-apart from the track step and reads the same address. Each frame gets two more copies and the host's work on the pinned
-buffer.
+The memory encoder reads the logits where the track step wrote them. A teacher's logits are copied
+over the network's on the object's stream: after the mask kernel and the copy to the host, before
+the memory encoder. The mask and the scores are downloaded on another stream, but from other memory.
+The captured graphs stay the same, because the memory step is captured apart from the track step and
+reads the same address. Each frame gets two more copies and the host's work on the pinned buffer.
 
-One frame is in flight (latency mode), so one buffer an object is enough: its copy was done before the previous frame was
-taken.
+One frame is in flight (latency mode), so one buffer an object is enough: its copy was done before
+the previous frame was taken.
 */
 
 use anyhow::{Context, Result, ensure};

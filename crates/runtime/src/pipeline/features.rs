@@ -1,6 +1,6 @@
 /*!
-Feature sets: the encoder's input and outputs, once for each frame that may be in it at the same time. The sets of a batch are
-contiguous, so that the encoder reads and writes them as one tensor.
+Feature sets: the encoder's input and outputs, once for each frame that may be in it at the same
+time. The sets of a batch are contiguous, so that the encoder reads and writes them as one tensor.
 */
 
 use anyhow::{Result, bail};
@@ -24,7 +24,8 @@ pub struct FeatureSet {
 }
 
 impl FeatureSet {
-    /// Memory for the `batch` frames that the encoder takes at once, and the encoder's work on them.
+    /// Memory for the `batch` frames that the encoder takes at once, and the encoder's work on
+    /// them.
     pub fn batch(
         gpu: &Gpu,
         encoder: &Encoder,

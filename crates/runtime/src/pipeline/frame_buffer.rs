@@ -1,5 +1,6 @@
 /*!
-A frame between its file and the device: pixels, which are copied there, or coefficients, which nvJPEG turns into pixels there.
+A frame between its file and the device: pixels, which are copied there, or coefficients, which
+nvJPEG turns into pixels there.
 */
 
 use std::path::Path;
@@ -31,7 +32,8 @@ impl FrameBuffer {
         Ok(Self::Coefficients(Box::new(made)))
     }
 
-    /// Decodes frame `index` of a clip of `size` pixels as far as the host does that; on any thread.
+    /// Decodes frame `index` of a clip of `size` pixels as far as the host does that; on any
+    /// thread.
     ///
     /// # Errors
     /// The frame cannot be used, or the machine failed.
@@ -64,8 +66,8 @@ impl FrameBuffer {
         }
     }
 
-    /// Enqueues the copy to the start of `frame`, which is device memory. Without one there is nothing to do: the device reads
-    /// the buffer's pixels in place.
+    /// Enqueues the copy to the start of `frame`, which is device memory. Without one there is
+    /// nothing to do: the device reads the buffer's pixels in place.
     pub fn enqueue(&mut self, bytes: usize, frame: Option<&View>, stream: &Stream) -> Result<()> {
         let Some(frame) = frame else { return Ok(()) };
         match self {

@@ -34,7 +34,8 @@ pub struct ObjectEvents {
 }
 
 impl ObjectEvents {
-    /// The results of the step (`selects` as [`Results::of`] takes it) and, `with_logits`, the network's own logits. Waits for nothing once [`InFlightFrame::wait`] returned.
+    /// The results of the step (`selects` as [`Results::of`] takes it) and, `with_logits`, the
+    /// network's own logits. Waits for nothing once [`InFlightFrame::wait`] returned.
     pub fn taken(
         &mut self,
         words_bytes: usize,
@@ -73,7 +74,8 @@ pub struct InFlightFrame {
     pub encode: Option<Event>,
     /// The network's input is there.
     pub preprocessed: Event,
-    /// Before the encoder; only where it takes several frames at once, and so follows the last one's preprocessing.
+    /// Before the encoder; only where it takes several frames at once, and so follows the last
+    /// one's preprocessing.
     pub encoder_begun: Option<Event>,
     /// The features are there.
     pub encoded: Event,
@@ -128,7 +130,8 @@ impl InFlightFrame {
         })
     }
 
-    /// Waits until all masks of the frame lie in host memory, and with `memories` until all memories are written too.
+    /// Waits until all masks of the frame lie in host memory, and with `memories` until all
+    /// memories are written too.
     pub fn wait(&self, wait: Wait, memories: bool) -> Result<(), GpuError> {
         if self.active.is_empty() {
             return self.encoded.synchronize(wait);
@@ -142,8 +145,8 @@ impl InFlightFrame {
         Ok(())
     }
 
-    /// Times of the device's stages; those of several objects are sums, and of frames that were encoded together each has
-    /// its share. The frame must be done.
+    /// Times of the device's stages; those of several objects are sums, and of frames that were
+    /// encoded together each has its share. The frame must be done.
     pub fn stages(&self) -> Result<StageTimes, GpuError> {
         let preprocess_begun = self.encode.as_ref().unwrap_or(&self.uploaded);
         let encoder_begun = self.encoder_begun.as_ref().unwrap_or(&self.preprocessed);

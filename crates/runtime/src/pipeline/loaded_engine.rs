@@ -15,7 +15,8 @@ pub struct LoadedEngine {
     pub engine: Engine,
     /// What it does.
     pub role: Role,
-    /// Shapes of the inputs with open extents, for each profile; a single empty one where all shapes are fixed.
+    /// Shapes of the inputs with open extents, for each profile; a single empty one where all
+    /// shapes are fixed.
     pub profiles: Vec<Vec<(String, Vec<i64>)>>,
 }
 
@@ -34,7 +35,8 @@ impl LoadedEngine {
         BoundEngine::scratch_bytes(&self.engine).unwrap_or(0)
     }
 
-    /// The profile that takes inputs of these shapes, if one does; inputs that it does not name are fixed.
+    /// The profile that takes inputs of these shapes, if one does; inputs that it does not name are
+    /// fixed.
     pub fn takes(&self, wanted: &[(&str, Vec<i64>)]) -> Option<usize> {
         self.profiles.iter().position(|profile| {
             profile.iter().all(|(name, shape)| {

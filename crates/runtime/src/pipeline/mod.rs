@@ -1,5 +1,6 @@
 /*!
-Clips on a GPU: from JPEG files to masks in host memory, on engines, without a copy or a wait that is not needed.
+Clips on a GPU: from JPEG files to masks in host memory, on engines, without a copy or a wait that
+is not needed.
 
 ```text
 files ─ threads ─→ frame buffers ─ upload stream ─→ frame ─ preprocess ─→ encoder ─→ features    encode stream
@@ -8,15 +9,17 @@ files ─ threads ─→ frame buffers ─ upload stream ─→ frame ─ prepro
                                                                        └─→ scores and mask words download stream
 ```
 
-A deep encoder may be in parts that run one after the other, or be a stem and a neck around a trunk of CUDA kernels. All
-frames share the memory between the parts.
+A deep encoder may be in parts that run one after the other, or be a stem and a neck around a trunk
+of CUDA kernels. All frames share the memory between the parts.
 
-[`Pipeline`] owns everything that stays: engines, contexts, streams, memory. [`run`] feeds one pass over a clip through
-it. In `latency` mode one frame is in flight and everything but the download shares one stream. In `throughput` mode
-frames overlap, events order them, and the host only feeds and collects. Work that is the same for each frame (all engines,
-the bank's kernels) is captured as CUDA graphs on first use, and replayed.
+[`Pipeline`] owns everything that stays: engines, contexts, streams, memory. [`run`] feeds one pass
+over a clip through it. In `latency` mode one frame is in flight and everything but the download
+shares one stream. In `throughput` mode frames overlap, events order them, and the host only feeds
+and collects. Work that is the same for each frame (all engines, the bank's kernels) is captured as
+CUDA graphs on first use, and replayed.
 
-With [`JpegDecoder::Nvjpeg`] the frame buffers hold coefficients, which the upload turns into pixels on the device.
+With [`JpegDecoder::Nvjpeg`] the frame buffers hold coefficients, which the upload turns into pixels
+on the device.
 
 docs/explanation/how-we-measure.md defines the timed region of a frame: from pixels in host memory
 to the mask in host memory, memory written. In it the host waits once and allocates nothing. Runs

@@ -84,8 +84,8 @@ impl Options {
         }
     }
 
-    /// Buffers of frames between file and device: one for each frame in flight, one for each decoding thread, and one that is
-    /// ready.
+    /// Buffers of frames between file and device: one for each frame in flight, one for each
+    /// decoding thread, and one that is ready.
     pub(super) fn frame_buffers(&self) -> usize {
         self.frames_in_flight() + self.decode_threads.max(1) + 1
     }

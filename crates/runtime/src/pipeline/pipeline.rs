@@ -1,6 +1,6 @@
 /*!
-The parts of the pipeline that stay from clip to clip, such as engines, contexts, streams and memory, and those that depend
-on a clip's size.
+The parts of the pipeline that stay from clip to clip, such as engines, contexts, streams and
+memory, and those that depend on a clip's size.
 */
 
 use std::rc::Rc;
@@ -166,8 +166,8 @@ impl Pipeline {
         encodes.chain(tracked_objects).fold(GraphStats::default(), |sum, count| sum + count)
     }
 
-    /// Frames after which a pass does nothing for the first time: the bank is full, and each of its slots was written from each
-    /// feature set.
+    /// Frames after which a pass does nothing for the first time: the bank is full, and each of its
+    /// slots was written from each feature set.
     pub fn warmup_frames(&self) -> usize {
         let contract = self.engines.contract();
         let (sets, ring) = (self.sets.len(), contract.max_memories - 1);
@@ -186,7 +186,8 @@ impl Pipeline {
         }
     }
 
-    /// Prepares for clips of this geometry and so many objects at once; does nothing where it is prepared.
+    /// Prepares for clips of this geometry and so many objects at once; does nothing where it is
+    /// prepared.
     pub(super) fn set_up(&mut self, geometry: &Geometry, objects: usize) -> Result<()> {
         let words_bytes = match &self.clip {
             Some(clip) if clip.geometry == *geometry => clip.words_bytes,
@@ -236,7 +237,8 @@ impl Pipeline {
         let masks = MaskMaker::new(gpu, kernels, geometry, contract.low_size, stream)?;
         let (width, height) = geometry.video_size();
         let frame_bytes = 3 * width * height;
-        // nvJPEG's pixels are on the device. A device that shares the host's memory reads other pixels in place.
+        // nvJPEG's pixels are on the device. A device that shares the host's memory reads other
+        // pixels in place.
         let in_place = gpu.facts().unified && self.nvjpeg.is_none();
         let frames = if in_place { 0 } else { self.sets.len() };
         let frames = (0..frames)
@@ -284,7 +286,8 @@ impl Pipeline {
             )?;
             let contexts = Rc::new(contexts);
             self.push_object(&contexts, &stream)?;
-            // Only now: contexts of an object without memory must not stay in the memory that the next attempt needs.
+            // Only now: contexts of an object without memory must not stay in the memory that the
+            // next attempt needs.
             self.contexts.push(contexts);
             Ok(())
         } else {

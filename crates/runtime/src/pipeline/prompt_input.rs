@@ -11,7 +11,8 @@ use execution::DeviceTensor;
 use tensorrt::DataType;
 use vos::tracker::NetworkPrompt;
 
-/// Coordinates, labels and the choice of outputs begin here; each takes less than what is between them.
+/// Coordinates, labels and the choice of outputs begin here; each takes less than what is between
+/// them.
 const COORDS: usize = 0;
 const LABELS: usize = 256;
 const MULTI: usize = 512;
@@ -73,7 +74,8 @@ impl PromptInput {
                     "the prompt's mask has {bytes} bytes, the engine takes {}",
                     view.len()
                 );
-                // Inside the timed region, and as large as the network's input: value by value, not byte by byte.
+                // Inside the timed region, and as large as the network's input: value by value, not
+                // byte by byte.
                 for (to, value) in pinned.bytes()?.chunks_exact_mut(size_of::<f32>()).zip(mask) {
                     to.copy_from_slice(&value.to_le_bytes());
                 }

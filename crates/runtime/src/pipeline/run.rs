@@ -21,7 +21,8 @@ use vos::record::{FrameTime, FrameTimes, Mode, SourceAge};
 use vos::stage::Stage;
 use vos::tracker::{BankSchedule, NetworkPrompt, require_finite};
 
-/// An object of a pass: its prompt, and the positions among the pass's frames at which it is tracked.
+/// An object of a pass: its prompt, and the positions among the pass's frames at which it is
+/// tracked.
 #[derive(Clone, Copy, Debug)]
 pub struct ObjectSpan<'a> {
     /// How it is prompted, on its first frame.
@@ -161,7 +162,8 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Enqueues a frame, and after the last of a batch the work that follows for all its frames. The host does not wait.
+    /// Enqueues a frame, and after the last of a batch the work that follows for all its frames.
+    /// The host does not wait.
     fn submit(&mut self, position: usize, decoded: Decoded) -> Result<()> {
         let batch = self.pipeline.options.batch();
         let _frame = ranges::enter(Range::Pipeline);
@@ -196,8 +198,8 @@ impl<'a> Pass<'a> {
         decoded.buffer.enqueue(clip.frame_bytes, frame, &streams.upload)?;
         in_flight.uploaded.record(&streams.upload)?;
 
-        // Pixels to features, once all work that reads the old features is done: of the whole batch, because the encoder writes
-        // all of it, however few frames it gets.
+        // Pixels to features, once all work that reads the old features is done: of the whole
+        // batch, because the encoder writes all of it, however few frames it gets.
         if overlapping {
             streams.encode.wait(&in_flight.uploaded)?;
             let batch = options.batch();
@@ -357,7 +359,8 @@ impl<'a> Pass<'a> {
                 // The host may look after the mask came: the device's clock tells.
                 let mask_ms = in_flight.masks_ms(&self.base.0)?;
                 times.time = FrameTime::Interval(mask_ms - self.last_ms);
-                // A frame that no object has is done when it is encoded, perhaps before the last mask.
+                // A frame that no object has is done when it is encoded, perhaps before the last
+                // mask.
                 self.last_ms = self.last_ms.max(mask_ms);
                 times.age = in_flight.decoded.as_ref().map(|decoded| self.age(decoded, mask_ms));
                 // The stages' events are complete only after the memory.

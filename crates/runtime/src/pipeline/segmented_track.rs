@@ -2,10 +2,11 @@
 A segmented track step: engines, and CUDA kernels for the attention between them
 (`onnx/segexport/track_segments.py`).
 
-A segment's outputs tell what follows it, never the model's name. After `q`, `k` and `v` comes the frame's self-attention.
-After `q` alone comes the next attention to the memory bank, whose keys `track_keys` or a kernel has computed, and whose
-values are the bank itself. A segment with neither gives the step's output, or the tokens that the CUDA mask decoder takes.
-A segment's `y` is the next one's `x`, in two buffers by turns.
+A segment's outputs tell what follows it, never the model's name. After `q`, `k` and `v` comes the
+frame's self-attention. After `q` alone comes the next attention to the memory bank, whose keys
+`track_keys` or a kernel has computed, and whose values are the bank itself. A segment with neither
+gives the step's output, or the tokens that the CUDA mask decoder takes. A segment's `y` is the next
+one's `x`, in two buffers by turns.
 */
 
 use std::rc::Rc;
@@ -22,7 +23,8 @@ use kernels::{
 use tensorrt::DataType;
 use vos::bundle::Contract;
 
-/// Names of the keys, layer by layer; no step has more layers than [`vos::bundle::Role::SEGMENTS`] has room for.
+/// Names of the keys, layer by layer; no step has more layers than [`vos::bundle::Role::SEGMENTS`]
+/// has room for.
 const KEYS: [&str; 4] = ["k0", "k1", "k2", "k3"];
 
 /// The attention after a segment.
@@ -47,7 +49,8 @@ pub struct Pieces {
     pub keys: KeySource,
     /// Contexts of the segments in order.
     pub segments: Vec<SharedEngine>,
-    /// The mask decoder after a last segment that gives tokens; none where that segment gives the output.
+    /// The mask decoder after a last segment that gives tokens; none where that segment gives the
+    /// output.
     pub decoder: Option<Rc<MaskDecoder>>,
 }
 
@@ -243,8 +246,8 @@ impl SegmentedTrack {
         })
     }
 
-    /// The operations after the keys. `values`: the whole bank, memories then pointers. `bias` masks empty slots; none where
-    /// there are none. `tensors`: features and outputs.
+    /// The operations after the keys. `values`: the whole bank, memories then pointers. `bias`
+    /// masks empty slots; none where there are none. `tensors`: features and outputs.
     pub fn step_ops(
         &self,
         values: &View,
@@ -302,7 +305,8 @@ impl SegmentedTrack {
     }
 }
 
-/// The rows and columns of one object's tensor, which must be fp16 and as large as `expected` says where it does.
+/// The rows and columns of one object's tensor, which must be fp16 and as large as `expected` says
+/// where it does.
 fn half(desc: &TensorDesc, expected: [Option<usize>; 2]) -> Result<[usize; 2]> {
     let TensorDesc { name, dtype, shape, .. } = desc;
     ensure!(

@@ -1,5 +1,6 @@
 /*!
-An encoder without a pipeline, its trunk included: the self-test compares it with the encoder in one piece.
+An encoder without a pipeline, its trunk included: the self-test compares it with the encoder in one
+piece.
 */
 
 use std::path::Path;
@@ -27,11 +28,12 @@ pub struct StandaloneEncoder {
 }
 
 impl StandaloneEncoder {
-    /// Opens and lays out the parts of the encoder of `manifest`, which lies in `dir`; whatever a clip would run where the whole
-    /// encoder was built, too.
+    /// Opens and lays out the parts of the encoder of `manifest`, which lies in `dir`; whatever a
+    /// clip would run where the whole encoder was built, too.
     ///
     /// # Errors
-    /// Engines that are missing or do not fit together, what lies between them cannot be computed here, or too little memory.
+    /// Engines that are missing or do not fit together, what lies between them cannot be computed
+    /// here, or too little memory.
     pub fn open(
         gpu: &Gpu,
         runtime: &Runtime,

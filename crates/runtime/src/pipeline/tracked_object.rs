@@ -1,7 +1,8 @@
 /*!
 A tracked object: its memory bank, its results, and the captured graphs of its steps.
 
-The memory encoder writes directly into the bank's slot: there is a graph for each slot, and no copy.
+The memory encoder writes directly into the bank's slot: there is a graph for each slot, and no
+copy.
 */
 
 use std::collections::HashMap;
@@ -274,8 +275,8 @@ impl TrackedObject {
         }
     }
 
-    /// Enqueues the memory step into `slot`, and the pointer's way into its own. FrameBuffer 0 is the prompted frame's, whose
-    /// mask is made binary.
+    /// Enqueues the memory step into `slot`, and the pointer's way into its own. FrameBuffer 0 is
+    /// the prompted frame's, whose mask is made binary.
     pub fn memorise(&mut self, slot: usize, set: usize, features: &FeatureSet) -> Result<()> {
         self.run(Key::Memory { set, slot }, |tracked| {
             let view = tracked.memories.view.part(slot * tracked.slot_bytes, tracked.slot_bytes)?;
@@ -328,7 +329,8 @@ impl TrackedObject {
         Ok(self.results.part(NON_FINITE, NON_FINITE_BYTES)?)
     }
 
-    /// Scores, candidates' IoUs, counter and the mask's `words_bytes` in one piece, to be downloaded at once.
+    /// Scores, candidates' IoUs, counter and the mask's `words_bytes` in one piece, to be
+    /// downloaded at once.
     pub fn results(&self, words_bytes: usize) -> Result<View> {
         Ok(self.results.part(0, WORDS + words_bytes)?)
     }
@@ -371,7 +373,8 @@ pub struct Results<'a> {
 }
 
 impl<'a> Results<'a> {
-    /// Reads the bytes of [`TrackedObject::results`]; `selects` as [`TrackedObject::selects`] has it.
+    /// Reads the bytes of [`TrackedObject::results`]; `selects` as [`TrackedObject::selects`] has
+    /// it.
     pub fn of(bytes: &'a [u8], selects: bool) -> Option<Self> {
         let float = |at: usize| Some(f32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
         let (predicted_iou, objectness) = (float(0)?, float(ALIGNMENT)?);

@@ -1,6 +1,6 @@
 /*!
-The trunk of an engine folder, before it is laid out on a device. It stays in this crate: the folder's
-manifest holds its weights' hash and its autotuned choices.
+The trunk of an engine folder, before it is laid out on a device. It stays in this crate: the
+folder's manifest holds its weights' hash and its autotuned choices.
 */
 
 use std::cell::Cell;

@@ -232,7 +232,8 @@ impl Manifest {
 }
 
 impl Bundle {
-    /// A part's weights, read and checked against the manifest; none where the bundle lacks the part.
+    /// A part's weights, read and checked against the manifest; none where the bundle lacks the
+    /// part.
     ///
     /// # Errors
     /// As those of [`WeightsFile::open`].

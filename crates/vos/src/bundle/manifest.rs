@@ -36,10 +36,12 @@ pub struct Manifest {
     /// TensorRT computes the whole encoder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trunk: Option<Trunk>,
-    /// The track step's mask decoder, which custom CUDA kernels may compute after [`Role::TrackImage`]; none if only engines compute it.
+    /// The track step's mask decoder, which custom CUDA kernels may compute after
+    /// [`Role::TrackImage`]; none if only engines compute it.
     #[serde(alias = "decoder", default, skip_serializing_if = "Option::is_none")]
     pub mask_decoder: Option<MaskDecoderPart>,
-    /// The memory encoder, which custom CUDA kernels may compute; none if only an engine computes it.
+    /// The memory encoder, which custom CUDA kernels may compute; none if only an engine computes
+    /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_encoder: Option<MemoryEncoderPart>,
 }

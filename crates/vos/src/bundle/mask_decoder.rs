@@ -1,10 +1,11 @@
 /*!
 The mask decoder of the track step, which this program computes itself.
 
-TensorRT takes 0.3 to 0.42 ms of a frame for it on an H200, several times what its bytes and products would take. In the track step its prompt
-tokens are constants, so a bundle may end its last segment in front of the decoder (`y`, the tokens behind the memory attention) and hold the
-decoder's weights in a file of its own, folded as far as constants go. `manifest.toml` describes it in its table `[mask_decoder]`;
-`onnx/README.md` says what the tensors are.
+TensorRT takes 0.3 to 0.42 ms of a frame for it on an H200, several times what its bytes and
+products would take. In the track step its prompt tokens are constants, so a bundle may end its last
+segment in front of the decoder (`y`, the tokens behind the memory attention) and hold the decoder's
+weights in a file of its own, folded as far as constants go. `manifest.toml` describes it in its
+table `[mask_decoder]`; `onnx/README.md` says what the tensors are.
 */
 
 use anyhow::{Context, Result, ensure};
@@ -42,7 +43,8 @@ pub const CHOICES: usize = MASKS - 1;
 pub const MIDDLE: usize = WIDTH / 4;
 /// Columns of the image upscaled twice, and of what multiplies them.
 pub const NARROW: usize = WIDTH / 8;
-/// Networks of which two inner layers lie one after the other: score, IoU, three masks' vectors, the pointer.
+/// Networks of which two inner layers lie one after the other: score, IoU, three masks' vectors,
+/// the pointer.
 pub const NETWORKS: usize = 6;
 /// Fewest image tokens along a side that the kernels take, in steps of two.
 const LEAST_GRID: usize = 4;
@@ -123,8 +125,8 @@ impl FusedPart for MaskDecoderPart {
         WeightsRecord { graph, what, file, sha256, bytes, flops: *flops }
     }
 
-    /// Shapes are `[rows out, columns in]` unless a comment says otherwise. Scales of queries are in
-    /// the queries' weights.
+    /// Shapes are `[rows out, columns in]` unless a comment says otherwise. Scales of queries are
+    /// in the queries' weights.
     fn tensors(shape: &MaskDecoderShape) -> Vec<Tensor> {
         let mut all = Vec::new();
         let mut put = |name: &str, dtype: Dtype, shape: &[usize]| {
@@ -186,8 +188,8 @@ impl FusedPart for MaskDecoderPart {
         (plans.has)(Role::TrackImage) && !answered
     }
 
-    /// That it is of the contract's sizes, and stands between `y` of [`Role::TrackImage`], which takes what the last segment takes of tokens,
-    /// and the answer.
+    /// That it is of the contract's sizes, and stands between `y` of [`Role::TrackImage`], which
+    /// takes what the last segment takes of tokens, and the answer.
     ///
     /// # Errors
     /// What does not fit.

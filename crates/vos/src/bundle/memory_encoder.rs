@@ -1,9 +1,10 @@
 /*!
 The memory graph, which this program computes itself.
 
-TensorRT takes 0.24 ms (SAM 2.1) and 0.41 ms (EdgeTAM) of a frame for it on an H200, several times what its bytes and products would take.
-A bundle keeps the graph, which the CPU runs, and may hold its weights in a file of their own besides, in the layouts that the kernels take.
-`manifest.toml` describes it in its table `[memory_encoder]`; `onnx/README.md` says what the tensors are.
+TensorRT takes 0.24 ms (SAM 2.1) and 0.41 ms (EdgeTAM) of a frame for it on an H200, several times
+what its bytes and products would take. A bundle keeps the graph, which the CPU runs, and may hold
+its weights in a file of their own besides, in the layouts that the kernels take. `manifest.toml`
+describes it in its table `[memory_encoder]`; `onnx/README.md` says what the tensors are.
 */
 
 use anyhow::{Context, Result, ensure};
@@ -19,7 +20,8 @@ use super::tensors::{Tensor, put_norm};
 
 /// Who takes what it is given, in messages.
 const TAKERS: &str = "the memory encoder's kernels";
-/// Channels of the features, of the mask behind its convolutions, and of a token between them and the memory.
+/// Channels of the features, of the mask behind its convolutions, and of a token between them and
+/// the memory.
 pub const WIDTH: usize = 256;
 /// Columns of a memory token, and of a latent.
 pub const DEPTH: usize = 64;
@@ -41,9 +43,11 @@ pub const WINDOWS: usize = 16;
 pub const LAYERS: usize = 2;
 /// Columns of the hidden layers of a latent.
 pub const LATENT_HIDDEN: usize = 256;
-/// Elements of what a layer of the windows' latents multiplies with: two products for the attention and one for a lone latent's, two MLPs.
+/// Elements of what a layer of the windows' latents multiplies with: two products for the attention
+/// and one for a lone latent's, two MLPs.
 pub const WINDOW_HALVES: usize = 3 * DEPTH * DEPTH + 4 * LATENT_HIDDEN * DEPTH;
-/// Norms of such a layer: of the memory, and in front of the attention, the MLP, the lone latent's product and the second MLP.
+/// Norms of such a layer: of the memory, and in front of the attention, the MLP, the lone latent's
+/// product and the second MLP.
 pub const WINDOW_NORMS: usize = 5;
 /// Fewest tokens along a side that the kernels take, in steps of two.
 const LEAST_GRID: usize = 4;
@@ -141,9 +145,9 @@ impl FusedPart for MemoryEncoderPart {
         WeightsRecord { graph, what, file, sha256, bytes, flops: *flops }
     }
 
-    /// Shapes are `[rows out, columns in]`, of a convolution `[rows out, places, channels in]`, unless
-    /// a comment says otherwise. Scales of queries are in the queries' weights, those of layers in
-    /// their last matmul's.
+    /// Shapes are `[rows out, columns in]`, of a convolution `[rows out, places, channels in]`,
+    /// unless a comment says otherwise. Scales of queries are in the queries' weights, those of
+    /// layers in their last matmul's.
     fn tensors(shape: &MemoryEncoderShape) -> Vec<Tensor> {
         let mut all = Vec::new();
         let mut put = |name: &str, dtype: Dtype, shape: &[usize]| {
@@ -189,8 +193,8 @@ impl FusedPart for MemoryEncoderPart {
         all
     }
 
-    /// Objects can be prompted, and no engine was built that writes memories. The kernels compute in
-    /// fp16, so engines of another precision always have one.
+    /// Objects can be prompted, and no engine was built that writes memories. The kernels compute
+    /// in fp16, so engines of another precision always have one.
     fn goes_with(_: &Manifest, plans: &Plans<'_>) -> bool {
         plans.f16 && (plans.has)(Role::Prompt) && !(plans.has)(Role::Memory)
     }
@@ -275,7 +279,8 @@ fn put_latents(put: &mut impl FnMut(&str, Dtype, &[usize]), shape: MemoryEncoder
     put_norm(put, "latents.layers.1.query.norm", DEPTH);
     put("latents.layers.1.query.weight", half, &[DEPTH, DEPTH]);
     put_norm(put, "latents.last", DEPTH);
-    // Those of the windows' latents, one after the other: both layers' products; both layers' norms and the last one's.
+    // Those of the windows' latents, one after the other: both layers' products; both layers' norms
+    // and the last one's.
     put("latents.windows.halves", half, &[LAYERS * WINDOW_HALVES]);
     put("latents.windows.floats", float, &[(LAYERS * WINDOW_NORMS + 1) * 2 * DEPTH]);
 }

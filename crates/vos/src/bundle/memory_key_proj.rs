@@ -1,6 +1,7 @@
 /*!
-The keys of the memory attention beside a trunk: where a bundle's track step is cut at its attentions, the file of weights also has
-those of all layers' keys, so that this program computes them in place of the graph `track_keys`.
+The keys of the memory attention beside a trunk: where a bundle's track step is cut at its
+attentions, the file of weights also has those of all layers' keys, so that this program computes
+them in place of the graph `track_keys`.
 */
 
 use anyhow::{Error, Result, ensure};
@@ -65,7 +66,8 @@ pub struct TimeWeights {
 }
 
 impl MemoryKeyProjShape {
-    /// That there is a kernel for them, and that they are those of the contract's bank and of the `made` outputs of `track_keys`.
+    /// That there is a kernel for them, and that they are those of the contract's bank and of the
+    /// `made` outputs of `track_keys`.
     ///
     /// # Errors
     /// What does not fit.

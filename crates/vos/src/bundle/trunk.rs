@@ -1,5 +1,6 @@
 /*!
-The trunk of an encoder: blocks of a Hiera between the stem and the neck, which this program computes itself.
+The trunk of an encoder: blocks of a Hiera between the stem and the neck, which this program
+computes itself.
 
 On an H200 TensorRT 8.6.0 computes such blocks no faster than PyTorch does. So a bundle may hold the
 encoder as two parts, the stem (`encoder_cut0`, image to tokens `y`) and the neck (`encoder_cut1`,
@@ -45,7 +46,8 @@ pub struct Trunk {
     /// The blocks in order.
     #[serde(rename = "block")]
     pub blocks: Vec<TrunkBlock>,
-    /// The memory attention's keys, whose weights are in the same file; none where the track step is not cut at its attentions.
+    /// The memory attention's keys, whose weights are in the same file; none where the track step
+    /// is not cut at its attentions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<MemoryKeyProjShape>,
 }
@@ -66,7 +68,8 @@ pub struct TrunkBlock {
     pub grid: usize,
     /// Side of the windows in that map within which it attends, tokens; 0 for the whole map.
     pub window: usize,
-    /// Queries, and the tokens that go past the attention, are pooled: the largest of 2 × 2, each column for itself.
+    /// Queries, and the tokens that go past the attention, are pooled: the largest of 2 × 2, each
+    /// column for itself.
     pub pooled: bool,
 }
 
@@ -91,7 +94,8 @@ impl TrunkBlock {
         self.grid_out() * self.grid_out()
     }
 
-    /// The tokens that it takes have other columns than those that it gives: a projection leads past the attention.
+    /// The tokens that it takes have other columns than those that it gives: a projection leads
+    /// past the attention.
     pub fn skips(&self) -> bool {
         self.dim != self.dim_out
     }
@@ -151,7 +155,8 @@ impl Trunk {
         given.try_into().ok().context("the trunk has other stages than the neck takes")
     }
 
-    /// That the blocks follow each other, that there are kernels for each, and that a stage's tokens keep their shape within it.
+    /// That the blocks follow each other, that there are kernels for each, and that a stage's
+    /// tokens keep their shape within it.
     ///
     /// # Errors
     /// What does not fit, with the block's number.

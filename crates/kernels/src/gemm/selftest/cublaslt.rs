@@ -1,7 +1,7 @@
 /*!
-Cases of cuBLASLt's GEMMs: its first algorithm, which a trunk runs unless autotuning chose another, and
-the fastest. The accumulators are f32, rounded once: the error must be small, and each run must give
-the same bits.
+Cases of cuBLASLt's GEMMs: its first algorithm, which a trunk runs unless autotuning chose another,
+and the fastest. The accumulators are f32, rounded once: the error must be small, and each run must
+give the same bits.
 */
 
 use anyhow::Result;

@@ -1,6 +1,6 @@
 /*!
-Cases of the GEMMs: cuBLASLt's, and the custom kernels with an epilogue. All are compared with float64
-on the host, for a sample of rows and columns.
+Cases of the GEMMs: cuBLASLt's, and the custom kernels with an epilogue. All are compared with
+float64 on the host, for a sample of rows and columns.
 */
 
 mod bias_gelu;

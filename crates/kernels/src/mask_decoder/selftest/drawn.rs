@@ -1,5 +1,6 @@
 /*!
-A mask decoder with weights that are drawn, as its file has them and as its network has them: what the file folds is here unfolded too.
+A mask decoder with weights that are drawn, as its file has them and as its network has them: what
+the file folds is here unfolded too.
 */
 
 use std::collections::BTreeMap;
@@ -16,7 +17,8 @@ use vos::noise::Noise;
 
 /// Columns of a head between tokens and image.
 const DEPTH: usize = CROSS / HEADS;
-/// What the network gives for the IoU of the mask that is to be chosen, and for those of the others.
+/// What the network gives for the IoU of the mask that is to be chosen, and for those of the
+/// others.
 const CHOSEN: f64 = 1.5;
 const OTHERS: f64 = 0.5;
 /// What it gives for the score of an object that is there; less that of one that is not.
@@ -26,7 +28,8 @@ const SCORE: f64 = 2.0;
 #[derive(Clone)]
 pub struct Drawn {
     pub shape: MaskDecoderShape,
-    /// The file's tensors, and those that it has folded or left out, in the values that are stored; without the `decoder.` in front.
+    /// The file's tensors, and those that it has folded or left out, in the values that are stored;
+    /// without the `decoder.` in front.
     tensors: BTreeMap<String, Vec<f32>>,
     pub image: Vec<f16>,
     pub hr0: Vec<f16>,
@@ -68,7 +71,8 @@ impl Drawn {
             };
             put(name, columns, tensor.dtype, tensor.elements());
         }
-        // Layer 0's queries and keys, which the file has folded, and the biases of keys, which it has not: they change no softmax.
+        // Layer 0's queries and keys, which the file has folded, and the biases of keys, which it
+        // has not: they change no softmax.
         let first = "layers.0.read";
         put(&format!("{first}.query"), WIDTH, Dtype::F16, CROSS * WIDTH);
         put(&format!("{first}.query_bias"), WIDTH, Dtype::F32, CROSS);
@@ -86,7 +90,8 @@ impl Drawn {
         self.tensors.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// Rows 8 h + j of what the image's scores are made with: a head of a token's query times the keys' weight.
+    /// Rows 8 h + j of what the image's scores are made with: a head of a token's query times the
+    /// keys' weight.
     fn folded(&self) -> Vec<f32> {
         let (started, tokens) = (self.get("started"), self.get("tokens"));
         let [query, bias, key] =
@@ -112,8 +117,8 @@ impl Drawn {
         folded
     }
 
-    /// Lets mask `chosen` of 1 to 3 have the best IoU by far, or (none) all three the same, which the first of them then wins; and the
-    /// object be there or not.
+    /// Lets mask `chosen` of 1 to 3 have the best IoU by far, or (none) all three the same, which
+    /// the first of them then wins; and the object be there or not.
     pub fn settle(&mut self, rows: &Rows, chosen: Option<usize>, there: bool) {
         if let Some(iou) = self.tensors.get_mut("heads.iou") {
             if chosen.is_none() {
@@ -148,8 +153,9 @@ fn shift(row: &mut [f32], inner: &[f64], wanted: f64) {
     }
 }
 
-/// How far a tensor's elements spread, and around what: products then give about what they take, and scores have a deviation of about 3, so
-/// that what is attended to is not the mean of everything.
+/// How far a tensor's elements spread, and around what: products then give about what they take,
+/// and scores have a deviation of about 3, so that what is attended to is not the mean of
+/// everything.
 fn spread(tensor: &str, columns: usize) -> (f32, f32) {
     let last = tensor.rsplit('.').next().unwrap_or(tensor);
     let of_product = |gain: f32| (gain / (columns as f32).sqrt(), 0.0);

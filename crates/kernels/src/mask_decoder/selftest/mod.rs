@@ -1,6 +1,6 @@
 /*!
-The mask decoder, all launches together, against float64 on the host: logits, IoUs, pointer and score, of objects that are there and of ones
-that are not.
+The mask decoder, all launches together, against float64 on the host: logits, IoUs, pointer and
+score, of objects that are there and of ones that are not.
 */
 
 mod drawn;
@@ -27,9 +27,10 @@ const RUNS: usize = 3;
 /// Logits of an object that is not there.
 const ABSENT: f32 = -1024.0;
 
-/// What is halves on the way: weights that are folded, the image between the kernels and with its positions, its values, a softmax's weights, the image
-/// upscaled once. Each is off by 2⁻¹² on average, independently, and none of it is amplified much by what follows: with sums in f32 the host finds
-/// 3e-4 to 6e-4 of logits and 1e-4 to 4e-4 of what is read from tokens.
+/// What is halves on the way: weights that are folded, the image between the kernels and with its
+/// positions, its values, a softmax's weights, the image upscaled once. Each is off by 2⁻¹² on
+/// average, independently, and none of it is amplified much by what follows: with sums in f32 the
+/// host finds 3e-4 to 6e-4 of logits and 1e-4 to 4e-4 of what is read from tokens.
 const LOW: Limits = Limits { error: 2e-3, deviation: 2e-2 };
 const TOKENS: Limits = Limits { error: 1.5e-3, deviation: 1e-2 };
 

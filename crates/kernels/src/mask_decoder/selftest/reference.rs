@@ -1,6 +1,7 @@
 /*!
-What a mask decoder computes, in float64 and in the order of its network (`onnx/segexport/decoder.py`): nothing is folded, and a softmax over
-the image is one over all of it. Weights and inputs have the values that the kernels are given.
+What a mask decoder computes, in float64 and in the order of its network
+(`onnx/segexport/decoder.py`): nothing is folded, and a softmax over the image is one over all of
+it. Weights and inputs have the values that the kernels are given.
 */
 
 use rayon::prelude::*;
@@ -297,7 +298,8 @@ impl Network<'_> {
     }
 }
 
-/// Two transposed convolutions whose stride is as wide as they are: a token becomes 2 × 2 pixels, each of which becomes 2 × 2.
+/// Two transposed convolutions whose stride is as wide as they are: a token becomes 2 × 2 pixels,
+/// each of which becomes 2 × 2.
 struct Upscaling<'d> {
     network: &'d Network<'d>,
     first: [Linear; 4],

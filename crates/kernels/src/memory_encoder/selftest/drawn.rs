@@ -1,5 +1,6 @@
 /*!
-A memory encoder with weights that are drawn, as its file has them and as its network has them: what the file folds is here unfolded too.
+A memory encoder with weights that are drawn, as its file has them and as its network has them: what
+the file folds is here unfolded too.
 */
 
 use std::collections::BTreeMap;
@@ -16,7 +17,8 @@ use vos::noise::Noise;
 
 /// Of the latents' norms.
 pub const LATENTS_EPSILON: f64 = 1e-5;
-/// Logits have this deviation, and lie this far apart: upscaled ones are then exact as floats, and lie on the same side of 0 in all sums.
+/// Logits have this deviation, and lie this far apart: upscaled ones are then exact as floats, and
+/// lie on the same side of 0 in all sums.
 const LOGITS: (f32, f32) = (6.0, 0.125);
 
 /// Weights and inputs, as the kernels take them.
@@ -53,7 +55,8 @@ impl Drawn {
             drawn.tensors.insert(tensor.to_owned(), values.collect());
         };
         for tensor in MemoryEncoderPart::tensors(&shape) {
-            // Of a convolution all that a pixel is summed from; of a depthwise one its places, which come first.
+            // Of a convolution all that a pixel is summed from; of a depthwise one its places,
+            // which come first.
             let columns = match tensor.shape.as_slice() {
                 [places, _] if tensor.name.ends_with("spread") => *places,
                 [_, inner @ ..] => inner.iter().product(),
@@ -105,7 +108,8 @@ impl Drawn {
         made
     }
 
-    /// What the windows' latents are multiplied with: their attention and the one to themselves as products of two weights each, and MLPs.
+    /// What the windows' latents are multiplied with: their attention and the one to themselves as
+    /// products of two weights each, and MLPs.
     fn halves(&self) -> Vec<f32> {
         let mut made = Vec::new();
         for layer in 0..LAYERS {
@@ -156,7 +160,8 @@ fn product(left: &[f64], right: &[f64]) -> Vec<f32> {
     rows.flat_map(|row| right.chunks(DEPTH).map(|column| halved(dot(row, column)))).collect()
 }
 
-/// Less than what keys and values spread, so that scores have a deviation of about 3: what is attended to is not the mean of everything.
+/// Less than what keys and values spread, so that scores have a deviation of about 3: what is
+/// attended to is not the mean of everything.
 const QUERIES: f32 = 0.35;
 
 /// How far a tensor's elements spread, and around what: products then give about what they take.

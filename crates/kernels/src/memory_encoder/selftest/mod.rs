@@ -1,6 +1,7 @@
 /*!
-The memory encoder, all launches together, against float64 on the host: memories of objects that are there and of ones that are not, of masks
-that are 0 or 1 and of ones between, with latents and without.
+The memory encoder, all launches together, against float64 on the host: memories of objects that are
+there and of ones that are not, of masks that are 0 or 1 and of ones between, with latents and
+without.
 */
 
 mod drawn;
@@ -20,7 +21,8 @@ use vos::bundle::MemoryEncoderShape;
 use vos::bundle::memory_encoder::{DEPTH, LATENTS};
 
 const NAME: &str = "memory encoder";
-/// Where there are more tokens, and no latents that read all of them, some squares of this side are looked at: all others cost as much again.
+/// Where there are more tokens, and no latents that read all of them, some squares of this side are
+/// looked at: all others cost as much again.
 const WHOLE: usize = 1024;
 const SQUARE: usize = 4;
 /// Runs that must give the same bits.
@@ -28,9 +30,10 @@ const RUNS: usize = 2;
 /// Logits of an object that is not there.
 const ABSENT: f32 = -1024.0;
 
-/// What is halves on the way: the mask's channels, tokens between the kernels, hidden columns, normalised tokens, a softmax's weights, and the
-/// memory itself. Each is off by 2⁻¹² on average, independently, and none of it is amplified much by what follows: with sums in f32 the host
-/// finds 5e-4 of tokens and 6e-4 to 8e-4 of latents.
+/// What is halves on the way: the mask's channels, tokens between the kernels, hidden columns,
+/// normalised tokens, a softmax's weights, and the memory itself. Each is off by 2⁻¹² on average,
+/// independently, and none of it is amplified much by what follows: with sums in f32 the host finds
+/// 5e-4 of tokens and 6e-4 to 8e-4 of latents.
 const LIMITS: Limits = Limits { error: 2e-3, deviation: 2e-2 };
 
 struct Case {
@@ -54,7 +57,8 @@ const SOFT: Frame = Frame { name: "there", binary: false, score: 1.5, absent: fa
 const HARD: Frame = Frame { name: "0 or 1, not there", binary: true, score: -0.5, absent: false };
 const FLAT: Frame = Frame { name: "empty, not there", binary: false, score: 0.0, absent: true };
 
-/// Images of 1024 and 512 pixels, one whose windows have a token each, and one whose tokens fill no tile.
+/// Images of 1024 and 512 pixels, one whose windows have a token each, and one whose tokens fill no
+/// tile.
 const CASES: [Case; 6] = [
     Case { name: "at 1024", grid: 64, latents: false, frames: &[SOFT] },
     Case { name: "at 1024, with latents", grid: 64, latents: true, frames: &[HARD] },
@@ -195,7 +199,8 @@ fn check(
     Ok(checked)
 }
 
-/// Tokens of the image that are computed on the host: all, or squares in the corners, across the middle and across a tile's end beside it.
+/// Tokens of the image that are computed on the host: all, or squares in the corners, across the
+/// middle and across a tile's end beside it.
 fn looked_at(shape: MemoryEncoderShape) -> Vec<bool> {
     let MemoryEncoderShape { grid, latents, .. } = shape;
     let tokens = shape.tokens();

@@ -1,6 +1,7 @@
 /*!
-What a memory encoder computes, in float64 and in the order of its network (`onnx/segexport/memory_encoder.py`, `perceiver.py`): nothing is
-folded, and a softmax is one over all that it is of. Weights and inputs have the values that the kernels are given.
+What a memory encoder computes, in float64 and in the order of its network
+(`onnx/segexport/memory_encoder.py`, `perceiver.py`): nothing is folded, and a softmax is one over
+all that it is of. Weights and inputs have the values that the kernels are given.
 */
 
 use rayon::prelude::*;

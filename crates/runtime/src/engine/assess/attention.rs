@@ -1,9 +1,10 @@
 /*!
 Whether a plan's attention is fused: computed by one kernel that never writes the score matrix out.
 
-Evidence, strongest first: a softmax of the decisive attention's size on its own (not fused); a kernel that says it is an
-attention (fused); and where TensorRT does not open a region, a bound: a context whose device memory is smaller than one
-score matrix cannot have written it out. A larger one proves nothing.
+Evidence, strongest first: a softmax of the decisive attention's size on its own (not fused); a
+kernel that says it is an attention (fused); and where TensorRT does not open a region, a bound: a
+context whose device memory is smaller than one score matrix cannot have written it out. A larger
+one proves nothing.
 */
 
 use std::fmt;
@@ -130,7 +131,8 @@ fn by_memory(context_bytes: Option<u64>, scores: Option<&Scores>) -> (Verdict, S
     (Verdict::Unknown, text)
 }
 
-/// The layer's largest tensor is a score matrix of the decisive attention, or nothing is known against it.
+/// The layer's largest tensor is a score matrix of the decisive attention, or nothing is known
+/// against it.
 fn is_of_size(layer: &LayerRecord, scores: &[Scores]) -> bool {
     let Some(smallest) = scores.iter().map(Scores::elements).min() else { return true };
     // Without details the larger claim is the safer one: a plan is not called fused by default.

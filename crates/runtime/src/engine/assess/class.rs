@@ -1,8 +1,10 @@
 /*!
-What one layer of an engine is: arithmetic in which type, mere moving of data, or a box that TensorRT does not open.
+What one layer of an engine is: arithmetic in which type, mere moving of data, or a box that
+TensorRT does not open.
 
-TensorRT 8 hides whole regions in one layer (Myelin, `{ForeignNode[a...b]}`); 10 and 11 list the kernels inside, under
-names that Myelin makes from abbreviated operators (`__myl_MaxSubExpSumDivMul`).
+TensorRT 8 hides whole regions in one layer (Myelin, `{ForeignNode[a...b]}`); 10 and 11 list the
+kernels inside, under names that Myelin makes from abbreviated operators
+(`__myl_MaxSubExpSumDivMul`).
 */
 
 use crate::engine::LayerRecord;
@@ -37,7 +39,8 @@ impl Element {
         }
     }
 
-    /// The type in TensorRT's words for a tensor: "Half", "Row major linear FP32", "BFloat16, … (kLINEAR)".
+    /// The type in TensorRT's words for a tensor: "Half", "Row major linear FP32", "BFloat16, …
+    /// (kLINEAR)".
     pub fn of_format(text: &str) -> Option<Self> {
         text.split(|c: char| !c.is_ascii_alphanumeric()).find_map(|word| {
             let word = word.to_ascii_lowercase();
@@ -53,8 +56,8 @@ impl Element {
         })
     }
 
-    /// The operands' type in a kernel's name (`sm90_xmma_gemm_f16f16_f16f32_f32_…`): such a kernel computes in half
-    /// precision whatever type it writes.
+    /// The operands' type in a kernel's name (`sm90_xmma_gemm_f16f16_f16f32_f32_…`): such a kernel
+    /// computes in half precision whatever type it writes.
     fn of_tactic(tactic: &str) -> Option<Self> {
         tactic.split('_').find_map(|word| {
             Some(match word {
@@ -103,7 +106,8 @@ const MOVING: [&str; 18] = [
     "squeeze",
     "unsqueeze",
 ];
-/// Myelin's abbreviations of operators without arithmetic; releases cut them after three or four letters.
+/// Myelin's abbreviations of operators without arithmetic; releases cut them after three or four
+/// letters.
 const MOVING_OPERATORS: [&str; 22] = [
     "Tra", "Tran", "Res", "Resh", "Mov", "Move", "Sli", "Slic", "Con", "Conc", "Rep", "Repl",
     "Cas", "Cast", "Gat", "Gath", "Pad", "Uns", "Squ", "Bro", "Broa", "Expa",
@@ -132,9 +136,11 @@ impl Class {
     }
 }
 
-/// The layer is a kernel that computes a whole attention: scores, softmax and product with the values.
+/// The layer is a kernel that computes a whole attention: scores, softmax and product with the
+/// values.
 pub fn is_fused_attention(layer: &LayerRecord) -> bool {
-    // A name with slashes is made of ONNX nodes, and a module may be called "mha": that says nothing of the kernel.
+    // A name with slashes is made of ONNX nodes, and a module may be called "mha": that says
+    // nothing of the kernel.
     let own_name = layer.name.starts_with('_') && !layer.name.contains('/');
     let name = own_name.then_some(layer.name.as_str());
     [Some(layer.kind.as_str()), layer.tactic.as_deref(), name]

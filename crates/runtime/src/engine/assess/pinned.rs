@@ -1,8 +1,8 @@
 /*!
 Whether a fused layer holds a layer that was pinned to fp32.
 
-A fused layer's name lists the layers in it ("/a + PWN(/b, /c)"); 10 and 11 list the ONNX nodes apart. A pinned name
-counts only as a whole: "/norm" is not in "/norm_1" nor in "/layers.10/norm".
+A fused layer's name lists the layers in it ("/a + PWN(/b, /c)"); 10 and 11 list the ONNX nodes
+apart. A pinned name counts only as a whole: "/norm" is not in "/norm_1" nor in "/layers.10/norm".
 */
 
 use std::collections::HashSet;

@@ -1,5 +1,6 @@
 /*!
-The score matrix of a plan's largest attention: what an attention that is not fused writes to memory.
+The score matrix of a plan's largest attention: what an attention that is not fused writes to
+memory.
 */
 
 use crate::engine::PlanRecord;
@@ -47,11 +48,13 @@ impl Scores {
     }
 }
 
-/// The scores of the attention that decides a plan's speed, for each shape it was built for; empty for other plans.
+/// The scores of the attention that decides a plan's speed, for each shape it was built for; empty
+/// for other plans.
 ///
-/// Track steps: every feature token attends to all tokens of the memory bank, `F·T + N·(C/Cm)` of them, with one head
-/// (`MemoryAttention`, sam2's `modeling/memory_attention.py`). SAM 2.1's encoder: the blocks with global attention at
-/// stride 16, where all `grid²` tokens attend to each other, unless it is cut there. EdgeTAM's encoder has no attention.
+/// Track steps: every feature token attends to all tokens of the memory bank, `F·T + N·(C/Cm)` of
+/// them, with one head (`MemoryAttention`, sam2's `modeling/memory_attention.py`). SAM 2.1's
+/// encoder: the blocks with global attention at stride 16, where all `grid²` tokens attend to each
+/// other, unless it is cut there. EdgeTAM's encoder has no attention.
 pub fn decisive(plan: &PlanRecord, bundle: &Manifest) -> Vec<Scores> {
     let contract = &bundle.contract;
     let queries = (contract.grid * contract.grid) as u64;
@@ -91,9 +94,10 @@ pub fn decisive(plan: &PlanRecord, bundle: &Manifest) -> Vec<Scores> {
     }
 }
 
-/// Heads of the Hiera blocks with global attention, which lie in its third stage: four times those of the first
-/// (sam2's `configs/sam2.1/*.yaml`: `num_heads` 1 for tiny and small, 2 for base plus and large). For a model that
-/// is not known one head: the matrix is then at least as large as said.
+/// Heads of the Hiera blocks with global attention, which lie in its third stage: four times those
+/// of the first (sam2's `configs/sam2.1/*.yaml`: `num_heads` 1 for tiny and small, 2 for base plus
+/// and large). For a model that is not known one head: the matrix is then at least as large as
+/// said.
 fn global_heads(model: &str) -> u64 {
     match model {
         "sam2.1_tiny" | "sam2.1_small" => 4,

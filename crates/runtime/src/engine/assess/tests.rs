@@ -165,7 +165,8 @@ fn encoders_are_judged_where_they_attend() {
     assert!(found == Verdict::Unknown && evidence.contains("not opened"), "{evidence}");
 }
 
-/// Less memory than a score matrix, no softmax, an attention kernel of TensorRT's for its windows: none of it is a proof.
+/// Less memory than a score matrix, no softmax, an attention kernel of TensorRT's for its windows:
+/// none of it is a proof.
 #[test]
 fn an_encoder_that_is_cut_at_its_attentions_is_not_judged() {
     let mut bundle = sam("sam2.1_tiny");

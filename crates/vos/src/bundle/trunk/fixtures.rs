@@ -2,7 +2,8 @@
 
 use super::{Trunk, TrunkBlock};
 
-/// Four stages, of which the third has two blocks: one in windows that reach over the edge, one over the whole map.
+/// Four stages, of which the third has two blocks: one in windows that reach over the edge, one
+/// over the whole map.
 pub fn small() -> Trunk {
     let block = |dim, dim_out, heads, grid, window| TrunkBlock {
         dim,
