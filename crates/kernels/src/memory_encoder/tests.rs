@@ -31,7 +31,7 @@ fn has_threads(kernel: &str, threads: u32) {
 
 #[test]
 fn the_masks_tiles_are_those_of_the_source() {
-    let (mask, widen) = (source("memory_encoder_mask.cu"), source("memory_encoder_downsample.cuh"));
+    let widen = source("memory_encoder_downsample.cuh");
     let [across, down] = MASK_TILE;
     has(&widen, &format!("constexpr int ACROSS = {across}, DOWN = {down};"));
     has_threads("memory_encoder_mask_convs", MASK_THREADS);
