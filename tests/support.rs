@@ -13,6 +13,8 @@ pub fn segtrt() -> Command {
     for name in ["RUST_LOG", "SEGTRT_ONNX_DIR", "SEGTRT_STALL_LIMIT"] {
         command.env_remove(name);
     }
+    // Nobody's installed bundles, only those of the sources.
+    command.env("SEGTRT_SHARE", "/nonexistent/segtrt");
     command
 }
 

@@ -24,7 +24,8 @@ pub struct DoctorArgs {
     /// Name of the clip list in the split folder.
     #[arg(long, help_heading = DATA, default_value = "sav_val")]
     pub split_name: String,
-    /// Folder of bundles, or one bundle; may be repeated [default: onnx/bundles].
+    /// Folder of bundles, or one bundle; may be repeated [default:
+    /// onnx/bundles, then the installed ones].
     #[arg(long, help_heading = MODEL, env = "SEGTRT_ONNX_DIR", value_delimiter = ':', value_name = "DIR")]
     pub onnx_dir: Vec<PathBuf>,
     /// Folder of engines written by build-engines, or one engine folder.
@@ -45,18 +46,12 @@ pub struct DoctorArgs {
     pub json: bool,
 }
 
-/// Where bundles are looked for unless `--onnx-dir` says otherwise.
-const USUAL_ONNX_DIR: &str = "onnx/bundles";
-
 /// Looks at the machine and says what is missing.
 pub fn run(args: DoctorArgs) -> Result<Outcome> {
     let out_dir = args.out_dir.or_else(|| args.split_dir.clone());
     let options = Options {
         split: args.split_dir.map(|dir| (dir, args.split_name)),
-        onnx_dirs: match args.onnx_dir.is_empty() {
-            true => vec![PathBuf::from(USUAL_ONNX_DIR)],
-            false => args.onnx_dir,
-        },
+        onnx_dirs: host::share::bundle_roots(&args.onnx_dir),
         engines: args.engines,
         tensorrt_lib: args.tensorrt_lib,
         ort_lib: args.ort_lib,

@@ -43,13 +43,12 @@ pub struct PackArgs {
     /// Largest number of objects of a clip that run at once.
     #[arg(long, help_heading = MODEL, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub max_objects: u16,
-    /// Folders of exported bundles, or bundles.
+    /// Folders of exported bundles, or bundles [default: onnx/bundles, then the installed ones].
     #[arg(
         long, help_heading = MODEL,
         env = "SEGTRT_ONNX_DIR",
         value_delimiter = ':',
         value_name = "DIR",
-        default_value = "onnx/bundles",
         num_args = 1..
     )]
     pub onnx_dir: Vec<PathBuf>,
@@ -93,7 +92,7 @@ pub fn run(args: PackArgs) -> Result<Outcome> {
         imgsz: args.imgsz,
         precision: args.precision,
         max_objects: args.max_objects,
-        onnx_dirs: args.onnx_dir,
+        onnx_dirs: host::share::bundle_roots(&args.onnx_dir),
         binary: args.binary,
         clips: args.with_clips,
     };

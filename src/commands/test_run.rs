@@ -30,7 +30,7 @@ pub struct TestRunArgs {
     /// Folder of all files.
     #[arg(long, help_heading = OUTPUT, default_value = "test_run", value_name = "DIR")]
     pub out: PathBuf,
-    /// Bundle of the network, written by onnx/export.py.
+    /// Bundle of the network, written by onnx/export.py; the demo's is installed with segtrt.
     #[arg(long, help_heading = MODEL, default_value = "onnx/bundles/edgetam_mini_256_fp32", value_name = "DIR")]
     pub bundle: PathBuf,
     /// TensorRT's library, or its folder [default: SEGTRT_TENSORRT_LIB, the loader's path, pip's
@@ -61,12 +61,13 @@ struct Stage {
 }
 
 /// Runs the steps.
-pub fn run(args: TestRunArgs) -> Result<Outcome> {
+pub fn run(mut args: TestRunArgs) -> Result<Outcome> {
+    args.bundle = host::share::resolve(&args.bundle);
     // Before anything is made: without a network there is nothing to test.
     if !args.bundle.is_dir() {
         bail!(UsageError(format!(
-            "there is no folder {}; start test-run in the folder of segtrt's sources, whose onnx/bundles has a small network, or \
-             name a bundle with --bundle DIR (onnx/README.md says how one is made)",
+            "there is no folder {}; install segtrt with its demo network (make install), or name a bundle with --bundle DIR (segtrt \
+             fetch gets one)",
             args.bundle.display()
         )));
     }

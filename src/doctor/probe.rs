@@ -122,11 +122,9 @@ pub fn onnxruntime_check(found: &Result<(String, PathBuf), String>) -> Check {
     let name = "ONNX Runtime";
     match found {
         Ok((label, library)) => Check::ok(name, format!("{label}, {}", library.display())),
-        Err(why) => Check::missing(
-            name,
-            why.clone(),
-            "python3 -m venv .venv && .venv/bin/pip install onnxruntime; the CPU backend and selftest need it",
-        ),
+        Err(why) => {
+            Check::missing(name, why.clone(), "segtrt setup; the CPU backend and selftest need it")
+        }
     }
 }
 

@@ -34,8 +34,9 @@ pub struct BenchArgs {
     /// Name of the clip list in the split folder; without such a file all clips are taken.
     #[arg(long, help_heading = DATA, default_value = "sav_val")]
     pub split_name: String,
-    /// Tags such as edgetam_points, sam2_tiny_bbox, separated by commas, or "all".
-    #[arg(long, help_heading = MODEL, default_value = "sam2_base_points,sam2_base_bbox,edgetam_points,edgetam_bbox")]
+    /// Tags such as edgetam_points, sam2_tiny_bbox, separated by commas. all: every model that is
+    /// there; without any, the demo's network.
+    #[arg(long, help_heading = MODEL, default_value = "all")]
     pub models: String,
     /// Prompt of tags without one.
     #[arg(long, help_heading = MODEL, value_enum, default_value = "points")]
@@ -123,7 +124,7 @@ pub struct BenchArgs {
     #[arg(long, help_heading = MODEL, value_parser = RangedU64ValueParser::<usize>::new().range(..=1024))]
     pub threads: Option<usize>,
     /// Folder of bundles, or one bundle, written by onnx/export.py; may be repeated [default:
-    /// onnx/bundles].
+    /// onnx/bundles, then the installed ones].
     #[arg(long, help_heading = MODEL, env = "SEGTRT_ONNX_DIR", value_delimiter = ':')]
     pub onnx_dir: Vec<PathBuf>,
     /// Interval between readings of GPU power, clocks and temperature, in milliseconds.

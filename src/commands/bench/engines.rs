@@ -59,6 +59,11 @@ impl Catalogue {
         Ok(Self { folders: ours, root, gpu, usual })
     }
 
+    /// Whether there are engines of this network, of any size and precision.
+    pub fn has(&self, network: &str) -> bool {
+        self.folders.iter().any(|folder| folder.manifest.bundle.model.name == network)
+    }
+
     /// The folder for a model; of several sizes 1024, of several precisions the platform's.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ mod dead_flags;
 pub(in crate::commands) mod engines;
 mod gpu_only;
 mod kept;
+pub(in crate::commands) mod models;
 pub(in crate::commands) mod plan;
 mod remarks;
 mod shard;

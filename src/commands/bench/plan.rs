@@ -4,32 +4,23 @@ Resolves the flags of a bench into a plan: defaults, split, models and bundles, 
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 
 use super::args::{BackendChoice, BenchArgs, GpuArgs, Toggle};
-use super::engines::Catalogue;
 use super::gpu_only;
+use super::models::{absolute, models};
 use super::shard::{self, Limits};
-use crate::bench::plan::{BenchPlan, GpuPlan, ModelPlan, PredecodedPlan};
+use crate::bench::plan::{BenchPlan, GpuPlan, PredecodedPlan};
 use crate::environment::usual_decode_threads;
 use host::UsageError;
 use host::child;
 use host::processor;
 use runtime::backend::Provider;
 use runtime::pipeline::{Mode, Options};
-use vos::bundle::{self, Bundle, WantedBundle};
 use vos::dataset::{self, Dataset};
-use vos::model_tag::ModelTag;
-use vos::precision::Precision;
 use vos::predecode;
 use vos::strides::Strides;
 use vos::synth::{SynthOptions, write_split};
-
-/// Default of `--onnx-dir`.
-const USUAL_ONNX_DIR: &str = "onnx/bundles";
-
-/// Default precision of graphs.
-const USUAL_PRECISION: &str = "fp32";
 
 /// The predecessor's folders of its test mode.
 const TEST_SPLIT: &str = "test_synthetic_data";
@@ -256,120 +247,4 @@ fn gpu_plan(args: &GpuArgs) -> Result<GpuPlan> {
         objects_together: args.objects_together as usize,
         repeat_clip: args.repeat_clip as usize,
     })
-}
-
-/// Where models come from.
-enum ModelSource {
-    /// Graphs in these folders.
-    Bundles(Vec<Bundle>, Vec<PathBuf>),
-    /// Engines of the GPU at hand.
-    Engines(Catalogue),
-}
-
-impl ModelSource {
-    fn of(args: &BenchArgs) -> Result<Self> {
-        if args.backend == BackendChoice::TensorRt {
-            return Ok(Self::Engines(Catalogue::open(&args.gpu)?));
-        }
-        let roots = match args.onnx_dir.as_slice() {
-            [] => vec![PathBuf::from(USUAL_ONNX_DIR)],
-            dirs => dirs.to_vec(),
-        };
-        Ok(Self::Bundles(bundle::list(&roots)?, roots))
-    }
-
-    fn find(&self, tag: ModelTag, args: &BenchArgs) -> Result<ModelPlan> {
-        match self {
-            Self::Bundles(bundles, roots) => {
-                let precision = args.precision.as_deref().unwrap_or(USUAL_PRECISION);
-                let wanted = WantedBundle { model: &tag.network, imgsz: args.imgsz, precision };
-                let found = bundle::find(bundles, roots, &wanted)?;
-                let model = &found.manifest.model;
-                Ok(ModelPlan {
-                    dir: absolute(&found.dir),
-                    imgsz: model.imgsz,
-                    precision: precision_of(&found)?,
-                    tag,
-                })
-            }
-            Self::Engines(catalogue) => {
-                let found = catalogue.find(&tag, args.imgsz, args.precision.as_deref())?;
-                Ok(ModelPlan {
-                    dir: absolute(&found.dir),
-                    imgsz: found.manifest.bundle.model.imgsz,
-                    precision: found.manifest.precision,
-                    tag,
-                })
-            }
-        }
-    }
-}
-
-/// The arithmetic of a bundle's graphs.
-fn precision_of(bundle: &Bundle) -> Result<Precision> {
-    let name = &bundle.manifest.model.precision;
-    <Precision as clap::ValueEnum>::from_str(name, false).map_err(|_| {
-        let dir = bundle.dir.display();
-        anyhow!("{dir}: unknown precision {name:?}; export the model again with onnx/export.py")
-    })
-}
-
-/// The models with their bundles or engines. Unknown tags and missing bundles are logged and left out.
-fn models(args: &BenchArgs) -> Result<(Vec<ModelPlan>, usize)> {
-    let source = ModelSource::of(args)?;
-    let all = args.models.trim().is_empty() || args.models.trim() == "all";
-    let tags = match all {
-        true => ModelTag::all(),
-        false => split_tags(&args.models),
-    };
-    let mut models = Vec::new();
-    let mut left_out = 0;
-    for text in &tags {
-        match model(text, args, &source) {
-            Ok(model) => models.push(model),
-            Err(error) => {
-                log::warn!("{error:#}");
-                // "all" means every model found; only a model asked for by name can be missing.
-                left_out += usize::from(!all);
-            }
-        }
-    }
-    if models.is_empty() {
-        return Err(UsageError(format!(
-            "No valid models selected: --models {} selects no model that can run (see the warnings); \
-             known tags: {}",
-            args.models,
-            ModelTag::known()
-        ))
-        .into());
-    }
-    Ok((models, left_out))
-}
-
-/// Each tag with its bundle or engines, or the reason why it cannot run.
-///
-/// # Errors
-/// No folder to search, or no GPU.
-pub(in crate::commands) fn available(
-    tags: &[String],
-    args: &BenchArgs,
-) -> Result<Vec<(String, Result<ModelPlan>)>> {
-    let source = ModelSource::of(args)?;
-    Ok(tags.iter().map(|text| (text.clone(), model(text, args, &source))).collect())
-}
-
-fn model(text: &str, args: &BenchArgs, source: &ModelSource) -> Result<ModelPlan> {
-    let tag = ModelTag::parse(text, args.prompt).ok_or_else(|| {
-        anyhow!("Unknown model tag: {text} (skipping); known tags are {}", ModelTag::known())
-    })?;
-    source.find(tag, args)
-}
-
-/// The entries of `--models`.
-pub(in crate::commands) fn split_tags(text: &str) -> Vec<String> {
-    text.split(',').map(str::trim).filter(|tag| !tag.is_empty()).map(str::to_owned).collect()
-}
-
-fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

@@ -93,12 +93,11 @@ pub struct BuildEnginesArgs {
     /// disturb the timing of tactics; measure with 1.
     #[arg(long, help_heading = GPU, default_value_t = 1, value_parser = jobs)]
     pub jobs: usize,
-    /// Folders of exported bundles, or bundles.
+    /// Folders of exported bundles, or bundles [default: onnx/bundles, then the installed ones].
     #[arg(
         long, help_heading = MODEL,
         env = "SEGTRT_ONNX_DIR",
         value_delimiter = ':',
-        default_value = "onnx/bundles",
         num_args = 1..
     )]
     pub onnx_dir: Vec<PathBuf>,

@@ -28,7 +28,8 @@ pub fn resolve(args: &BuildEnginesArgs, workspace_mb: Option<u64>) -> Result<Res
     library.parser_path()?;
     let (platform, target) = target(args, &platforms, named, &library)?;
     let request = Request::new(args, workspace_mb, platform, target, library.version())?;
-    let bundles = bundle::list(&args.onnx_dir)?;
+    let roots = host::share::bundle_roots(&args.onnx_dir);
+    let bundles = bundle::list(&roots)?;
     let (mut models, mut left_out, mut notes) = (Vec::new(), Vec::new(), Vec::new());
     for model in wanted_models(args, &request.platform)? {
         match request.bundle_of(&model, &bundles)? {
@@ -93,9 +94,10 @@ impl<'a> Request<'a> {
         model: &str,
         bundles: &[Bundle],
     ) -> Result<Result<(&Recipe, Bundle), String>> {
+        let roots = host::share::bundle_roots(&self.args.onnx_dir);
         let find = |recipe: &Recipe| {
             let wanted = WantedBundle { model, imgsz: Some(self.imgsz), precision: recipe.graphs };
-            bundle::find(bundles, &self.args.onnx_dir, &wanted)
+            bundle::find(bundles, &roots, &wanted)
         };
         let mut first_missing = None;
         for recipe in &self.recipes {

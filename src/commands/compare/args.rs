@@ -93,7 +93,8 @@ pub struct MeasureArgs {
     /// Folder of engines written by build-engines, or one engine folder.
     #[arg(long, help_heading = MODEL, default_value = "engines")]
     pub engines: PathBuf,
-    /// Folder of bundles, for weights and graphs [default: onnx/bundles].
+    /// Folder of bundles, for weights and graphs [default: onnx/bundles, then the
+    /// installed ones].
     #[arg(long, help_heading = MODEL, env = "SEGTRT_ONNX_DIR", value_delimiter = ':')]
     pub onnx_dir: Vec<PathBuf>,
     /// Rounds of each side.

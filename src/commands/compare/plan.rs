@@ -15,9 +15,6 @@ use vos::bundle::{self, Bundle, WantedBundle};
 use vos::model_tag::ModelTag;
 use vos::prompt::PromptKind;
 
-/// Where bundles are looked for unless `--onnx-dir` says otherwise.
-const USUAL_ONNX_DIR: &str = "onnx/bundles";
-
 /// The precision that the reference has, and what any bundle of a model is looked for by first.
 const SINGLE: &str = "fp32";
 
@@ -207,7 +204,7 @@ fn runner_side(measure: &MeasureArgs, side: &Baseline, more: &[&str]) -> SidePla
         imgsz: None,
         kind: SideKind::Runner {
             python: measure.python.clone(),
-            script: measure.runner.clone(),
+            script: host::share::resolve(&measure.runner),
             mode: mode.to_owned(),
             device: measure.device.clone().unwrap_or_else(|| usual.to_owned()),
             args: args.collect(),
@@ -295,10 +292,7 @@ fn is_exact(side: &SidePlan) -> bool {
 }
 
 fn onnx_dirs(measure: &MeasureArgs) -> Vec<PathBuf> {
-    match measure.onnx_dir.as_slice() {
-        [] => vec![PathBuf::from(USUAL_ONNX_DIR)],
-        dirs => dirs.to_vec(),
-    }
+    host::share::bundle_roots(&measure.onnx_dir)
 }
 
 /// The models that were asked for.

@@ -34,7 +34,8 @@ pub struct JetsonBenchmarkArgs {
     /// A named set of flags; flags on the command line win.
     #[arg(long, help_heading = MEASURING, value_enum)]
     pub preset: Option<Preset>,
-    /// Tags separated by commas, or "all" [default: sam2_base_points,edgetam_points].
+    /// Tags separated by commas, or "all" [default: with a click, each published
+    /// model that is there in this size].
     #[arg(long, help_heading = MODEL)]
     pub models: Option<String>,
     /// Image side of the network input, in pixels [default: 1024].

@@ -148,7 +148,7 @@ fn build(plan: &Plan, args: &JetsonBenchmarkArgs) -> Result<()> {
 /// Says which models cannot be run, and how many; an error where none can.
 fn check_models(plan: &Plan) -> Result<usize> {
     let found: Vec<(String, Result<ModelPlan>)> =
-        crate::commands::bench::plan::available(&plan.models, &plan.parsed()?)?;
+        crate::commands::bench::models::available(&plan.models, &plan.parsed()?)?;
     let missing: Vec<String> = found
         .iter()
         .filter_map(|(tag, model)| model.as_ref().err().map(|error| format!("{tag}: {error:#}")))

@@ -10,13 +10,19 @@ use serde_json::{Map, Value, json};
 
 use super::args::JetsonBenchmarkArgs;
 use crate::commands::bench::{BenchArgs, Toggle};
-use crate::commands::started_bench::{self, Chosen, check_started, parse_bench, tags_of, text};
+use crate::commands::started_bench::{
+    self, Chosen, StartedBenchArgs, check_started, parse_bench, tags_of, text,
+};
 use crate::environment::usual_decode_threads;
+use crate::selftest::{self, Asked};
 use crate::two_phase::{InferenceConfig, PresetValues};
-use host::UsageError;
+use host::{UsageError, share};
+use vos::bundle;
+use vos::model_tag::ModelTag;
 use vos::predecode::Values;
+use vos::prompt::PromptKind;
 
-/// The predecessor's defaults.
+/// The predecessor's defaults; these models where none is there.
 const MODELS: &str = "sam2_base_points,edgetam_points";
 const SPLIT_NAME: &str = "sav_val";
 const IMGSZ: usize = 1024;
@@ -125,9 +131,12 @@ pub(super) fn plan(args: &JetsonBenchmarkArgs, recorded: Option<&InferenceConfig
     let split_name = split_name.unwrap_or_else(|| SPLIT_NAME.to_owned());
     let models =
         args.models.clone().or(preset.models.map(str::to_owned)).or(earlier.text("models"));
-    let models = tags(models.as_deref().unwrap_or(MODELS));
     let count = |name: &str| earlier.number(name).and_then(|n| usize::try_from(n).ok());
     let imgsz = args.imgsz.or(preset.imgsz).or(count("imgsz")).unwrap_or(IMGSZ);
+    let models = match models {
+        Some(models) => tags(&models),
+        None => tags_there(&args.started, imgsz)?,
+    };
     let limit_videos = limit_videos.or(count("limit_videos")).unwrap_or(0);
     let limit_objects = limit_objects.or(count("limit_objects")).unwrap_or(0);
     let seed = args.shuffle.seed.or(earlier.number("seed"));
@@ -253,6 +262,25 @@ impl Earlier<'_> {
              --skip-setup)"
         )))
     }
+}
+
+/// The published models with a bundle or engines of this size, prompted with a click; without any, the predecessor's.
+fn tags_there(started: &StartedBenchArgs, imgsz: usize) -> Result<Vec<String>> {
+    let bundles = bundle::list(&share::bundle_roots(&started.onnx_dir))?;
+    let asked = Asked { imgsz: Some(imgsz), ..Asked::default() };
+    // A folder of engines that is missing or damaged is told of where it is needed.
+    let engines = selftest::find(&started.engines, &asked).unwrap_or_default();
+    let is_there = |text: &String| {
+        let Some(tag) = ModelTag::parse(text, PromptKind::Points) else { return false };
+        let bundles = bundles.iter().map(|bundle| &bundle.manifest.model);
+        let engines = engines.iter().map(|folder| &folder.manifest.bundle.model);
+        tag.prompt == PromptKind::Points
+            && bundles
+                .chain(engines)
+                .any(|model| (&model.name, model.imgsz) == (&tag.network, imgsz))
+    };
+    let there: Vec<String> = ModelTag::all().into_iter().filter(is_there).collect();
+    Ok(if there.is_empty() { tags(MODELS) } else { there })
 }
 
 /// The entries of `--models`, each once: a model has one process and one folder.

@@ -37,7 +37,7 @@ pub struct SelftestArgs {
     #[arg(long, help_heading = MODEL)]
     pub precision: Option<Precision>,
     /// Folder of bundles, or one bundle, with the fp32 references; may be repeated [default:
-    /// onnx/bundles].
+    /// onnx/bundles, then the installed ones].
     #[arg(long, help_heading = MODEL, env = "SEGTRT_ONNX_DIR", value_delimiter = ':')]
     pub onnx_dir: Vec<PathBuf>,
     /// TensorRT's library, or its folder [default: SEGTRT_TENSORRT_LIB, the loader's path, pip's

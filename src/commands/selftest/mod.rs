@@ -5,7 +5,7 @@
 mod args;
 mod progress;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
@@ -24,9 +24,6 @@ use progress::Shown;
 use vos::bundle::{self, Bundle};
 use vos::model_tag::ModelTag;
 use vos::prompt::PromptKind;
-
-/// Default of `--onnx-dir`.
-const USUAL_ONNX_DIR: &str = "onnx/bundles";
 
 /// The file name that means standard output.
 const STDOUT: &str = "-";
@@ -70,10 +67,7 @@ pub fn run(args: SelftestArgs) -> Result<Outcome> {
         return end_kernels(&args, &settings, kernels, csv);
     }
     let folders = folders(&args, &facts)?;
-    let roots = match args.onnx_dir.as_slice() {
-        [] => vec![PathBuf::from(USUAL_ONNX_DIR)],
-        dirs => dirs.to_vec(),
-    };
+    let roots = host::share::bundle_roots(&args.onnx_dir);
     let bundles = if args.no_reference { Vec::new() } else { bundle::list(&roots)? };
     let (mut rows, mut opened) = (Vec::<Row>::new(), None::<Opened>);
     let mut clips = Clips::of(&args)?;

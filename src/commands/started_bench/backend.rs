@@ -2,10 +2,9 @@
 Chooses the backend for `--backend auto`: engines if GPU and engines exist, else the CPU, with a warning.
 */
 
-use super::BackendWish;
+use super::{BackendWish, tags_of};
 use crate::commands::bench::BenchArgs;
 use crate::commands::bench::engines::Catalogue;
-use crate::commands::bench::plan::split_tags;
 use cuda::{Facts, Gpu};
 use vos::model_tag::ModelTag;
 
@@ -65,7 +64,7 @@ pub(in crate::commands) fn choose(wish: BackendWish, args: &BenchArgs, build: bo
 fn engines(args: &BenchArgs) -> Result<(), String> {
     let catalogue = Catalogue::open(&args.gpu).map_err(|error| format!("{error:#}"))?;
     let mut why = "no model is named".to_owned();
-    for text in split_tags(&args.models) {
+    for text in tags_of(&args.models) {
         let Some(tag) = ModelTag::parse(&text, args.prompt) else { continue };
         match catalogue.find(&tag, args.imgsz, args.precision.as_deref()) {
             Ok(_) => return Ok(()),

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 
-use super::bench::plan::split_tags;
+use super::bench::models::split_tags;
 use crate::commands::headings::{GPU, MODEL};
 pub(in crate::commands) use backend::{Chosen, choose};
 use host::UsageError;
@@ -26,7 +26,8 @@ pub struct StartedBenchArgs {
     /// Folder of engines written by build-engines.
     #[arg(long, help_heading = MODEL, default_value = "engines")]
     pub engines: PathBuf,
-    /// Folder of bundles, or one bundle; may be repeated [default: onnx/bundles].
+    /// Folder of bundles, or one bundle; may be repeated [default:
+    /// onnx/bundles, then the installed ones].
     #[arg(long, help_heading = MODEL, env = "SEGTRT_ONNX_DIR", value_delimiter = ':')]
     pub onnx_dir: Vec<PathBuf>,
     /// Number of the GPU, in the order of the driver.

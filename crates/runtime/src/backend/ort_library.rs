@@ -9,9 +9,18 @@ use anyhow::{Result, anyhow, bail};
 use ort::environment::Environment;
 
 use dynlib::trusted;
+use host::share;
 
 /// Oldest ONNX Runtime that this program can drive.
 pub const OLDEST: &str = "1.17";
+
+/// Where a system's packages put libraries.
+const SYSTEM: [&str; 4] = ["/usr/local/lib", MULTIARCH, "/usr/lib64", "/usr/lib"];
+const MULTIARCH: &str = if cfg!(target_arch = "aarch64") {
+    "/usr/lib/aarch64-linux-gnu"
+} else {
+    "/usr/lib/x86_64-linux-gnu"
+};
 
 /// Opens the library that [`find_library`] finds.
 pub fn open(explicit: Option<&Path>) -> Result<(Environment, PathBuf)> {
@@ -34,23 +43,26 @@ fn explain(path: &Path, error: &ort::LoadDynamicError) -> anyhow::Error {
     match error {
         ort::LoadDynamicError::BadVersion { version_str, .. } => anyhow!(
             "{} is ONNX Runtime {version_str}, expected {OLDEST} or newer; install a newer one \
-             (pip install 'onnxruntime>=1.17') or name another with --ort-lib",
+             (segtrt setup) or name another with --ort-lib",
             path.display()
         ),
         ort::LoadDynamicError::MissingApi { .. } => anyhow!(
-            "{} is not ONNX Runtime: it has no OrtGetApiBase; name libonnxruntime.so with --ort-lib",
+            "{} is not ONNX Runtime: it has no OrtGetApiBase; type: segtrt setup, or name libonnxruntime.so with --ort-lib",
             path.display()
         ),
         other => {
-            anyhow!("cannot open ONNX Runtime: {other}; name libonnxruntime.so with --ort-lib")
+            anyhow!(
+                "cannot open ONNX Runtime: {other}; type: segtrt setup, or name libonnxruntime.so with --ort-lib"
+            )
         }
     }
 }
 
 /// Looks for ONNX Runtime: `--ort-lib`, `ORT_DYLIB_PATH`, beside the executable, then in virtual
 /// environments (`VIRTUAL_ENV`, and `.venv` in the working directory or in a folder above it or
-/// above the executable). One that the walk up came upon is taken only where [`trusted::check`]
-/// finds nobody else's hand in it.
+/// above the executable), in the folders `lib` of [`host::share`], where `segtrt setup` puts it,
+/// and in the system's folders. One that the walk up came upon is taken only where
+/// [`trusted::check`] finds nobody else's hand in it.
 pub fn find_library(explicit: Option<&Path>) -> Result<PathBuf> {
     if let Some(path) = explicit {
         return named(path, "--ort-lib");
@@ -73,8 +85,7 @@ fn first(dirs: Vec<(PathBuf, Option<PathBuf>)>) -> Result<PathBuf> {
         }
     }
     bail!(
-        "ONNX Runtime is not here: searched {}; install it with: python3 -m venv .venv && \
-         .venv/bin/pip install onnxruntime, or name libonnxruntime.so with --ort-lib",
+        "ONNX Runtime is not here: searched {}; type: segtrt setup, or name libonnxruntime.so with --ort-lib",
         searched.join(", ")
     )
 }
@@ -104,7 +115,8 @@ fn search_dirs() -> Vec<(PathBuf, Option<PathBuf>)> {
     let active = std::env::var_os("VIRTUAL_ENV").map(PathBuf::from);
     let mut venvs: Vec<(PathBuf, bool)> = active.map(|venv| (venv, false)).into_iter().collect();
     let here = std::env::current_dir().ok();
-    for start in [here.as_deref(), exe.as_deref()].into_iter().flatten() {
+    let sources = share::of_sources();
+    for start in [here.as_deref(), exe.as_deref(), sources.as_deref()].into_iter().flatten() {
         let above = start.ancestors().map(|dir| dir.join(".venv")).filter(|venv| venv.is_dir());
         venvs.extend(above.map(|venv| (venv, true)));
     }
@@ -113,6 +125,9 @@ fn search_dirs() -> Vec<(PathBuf, Option<PathBuf>)> {
         let folders = pythons.flatten().map(|p| p.path().join("site-packages/onnxruntime/capi"));
         dirs.extend(folders.map(|folder| (folder, walked.then(|| venv.clone()))));
     }
+    let installed = share::folders().into_iter().map(|folder| folder.join("lib"));
+    let system = SYSTEM.iter().map(PathBuf::from);
+    dirs.extend(installed.chain(system).filter(|dir| dir.is_dir()).map(|dir| (dir, None)));
     dirs
 }
 

@@ -43,7 +43,7 @@ pub fn list(roots: &[PathBuf]) -> Result<Vec<Bundle>> {
     Ok(found)
 }
 
-/// The bundle for `wanted`: of the requested size, else 1024, else the only one.
+/// The bundle for `wanted`: of the requested size, else 1024, else the only one. The first root with it wins.
 pub fn find(bundles: &[Bundle], roots: &[PathBuf], wanted: &WantedBundle<'_>) -> Result<Bundle> {
     let fits = |bundle: &&Bundle| {
         let m = &bundle.manifest.model;
@@ -51,13 +51,14 @@ pub fn find(bundles: &[Bundle], roots: &[PathBuf], wanted: &WantedBundle<'_>) ->
             && m.precision == wanted.precision
             && wanted.imgsz.is_none_or(|side| side == m.imgsz)
     };
+    let side = |bundle: &Bundle| bundle.manifest.model.imgsz;
     let candidates: Vec<&Bundle> = bundles.iter().filter(fits).collect();
     let usual = candidates.iter().find(|b| b.manifest.model.imgsz == USUAL_IMGSZ);
     match (usual, candidates.as_slice()) {
         (Some(bundle), _) if wanted.imgsz.is_none() => Ok((*bundle).clone()),
-        (_, [only]) => Ok((*only).clone()),
-        // The first root with the bundle wins, as in search paths.
-        (_, [first, ..]) if wanted.imgsz.is_some() => Ok((*first).clone()),
+        (_, [first, others @ ..]) if others.iter().all(|other| side(other) == side(first)) => {
+            Ok((*first).clone())
+        }
         (_, []) => bail!("{}", missing(bundles, roots, wanted)),
         (_, several) => bail!(
             "{} has several sizes ({}); choose one with --imgsz",
