@@ -41,14 +41,11 @@ test-slurm: prerequisites $(ORT_STAMP) ## A small experiment through a real Slur
 	cargo build --locked
 	tests/slurm/run.sh
 
-install: prerequisites ## Build, and install program, manual pages and completions under PREFIX (~/.local).
+install: prerequisites ## Build, and install program, demo network, exporter, manual pages and completions under PREFIX (~/.local).
 	cargo build --release --locked
-	install -D -m 755 $(SEGTRT) $(DESTDIR)$(PREFIX)/bin/segtrt
-	$(SEGTRT) man --out $(DESTDIR)$(PREFIX)/share/man/man1
-	mkdir -p $(addprefix $(DESTDIR)$(PREFIX)/share/,bash-completion/completions zsh/site-functions fish/vendor_completions.d)
-	$(SEGTRT) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/segtrt
-	$(SEGTRT) completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_segtrt
-	$(SEGTRT) completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/segtrt.fish
+	scripts/install.sh $(SEGTRT) $(DESTDIR)$(PREFIX)
+	@echo "installed $(DESTDIR)$(PREFIX)/bin/segtrt; next: segtrt setup"
+	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "$(PREFIX)/bin is not on PATH: export PATH=$(PREFIX)/bin:\$$PATH" ;; esac
 
 lint:
 	python3 -m unittest discover -q -s scripts

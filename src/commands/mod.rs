@@ -25,6 +25,7 @@ pub mod predecode;
 pub mod profile;
 pub mod report;
 pub mod selftest;
+pub mod setup;
 pub mod shared;
 pub mod started_bench;
 pub mod suite;
@@ -60,6 +61,8 @@ pub struct Cli {
 pub enum Command {
     /// Check this machine: what a bench can run on, what is missing, and how to install it.
     Doctor(doctor::DoctorArgs),
+    /// Install ONNX Runtime and the demo's network for this user.
+    Setup(setup::SetupArgs),
     /// Run every step once on a synthetic clip with a small network.
     TestRun(test_run::TestRunArgs),
     /// Run models over the clips of a split; write speed and accuracy to CSV files.
@@ -128,6 +131,7 @@ impl Command {
     pub fn run(self) -> Result<Outcome> {
         match self {
             Self::Doctor(args) => doctor::run(args),
+            Self::Setup(args) => setup::run(args),
             Self::TestRun(args) => test_run::run(args),
             Self::Bench(args) => bench::run(*args),
             Self::Compare(args) => compare::run(*args),

@@ -15,7 +15,7 @@ mod check;
 mod data;
 mod machine;
 mod models;
-mod probe;
+pub mod probe;
 mod render;
 mod tools;
 mod verdict;
