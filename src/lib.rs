@@ -26,6 +26,7 @@ pub mod doctor;
 pub mod download;
 pub mod environment;
 pub mod experiment;
+pub mod fetch;
 pub mod inspect;
 pub mod monitor;
 pub mod pack;

@@ -39,6 +39,8 @@ mod dataset;
 mod doctor;
 /// Experiments, the two phases, predecoded frames.
 mod experiment;
+/// `segtrt fetch` and `segtrt setup` against a server on this machine.
+mod fetch;
 /// Result files: bytes as Python's, crash safety, resumption.
 mod files;
 mod follows;

@@ -13,6 +13,7 @@ pub mod completions;
 pub mod config;
 pub mod doctor;
 pub mod experiment;
+pub mod fetch;
 mod headings;
 pub mod inspect;
 pub mod jetson_benchmark;
@@ -63,6 +64,8 @@ pub enum Command {
     Doctor(doctor::DoctorArgs),
     /// Install ONNX Runtime and the demo's network for this user.
     Setup(setup::SetupArgs),
+    /// Fetch released checkpoints by name and export them to bundles.
+    Fetch(fetch::FetchArgs),
     /// Run every step once on a synthetic clip with a small network.
     TestRun(test_run::TestRunArgs),
     /// Run models over the clips of a split; write speed and accuracy to CSV files.
@@ -132,6 +135,7 @@ impl Command {
         match self {
             Self::Doctor(args) => doctor::run(args),
             Self::Setup(args) => setup::run(args),
+            Self::Fetch(args) => fetch::run(args),
             Self::TestRun(args) => test_run::run(args),
             Self::Bench(args) => bench::run(*args),
             Self::Compare(args) => compare::run(*args),

@@ -14,6 +14,11 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Whether the file or a part of it follows.
+    pub fn is_file(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
     /// Reads the dumped lines; `None` without an answer.
     pub fn parse(text: &str) -> Option<Self> {
         let mut answer = None::<Self>;

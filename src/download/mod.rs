@@ -214,11 +214,14 @@ fn attempt_from(
     let mut has = had;
     let mut transfer = curl::Transfer::start(&source.url, had, patience.stall)?;
     bar.set_position(had);
-    if let Some(answer) = transfer.answer()? {
+    if let Some(answer) = transfer.answer()?.filter(|answer| answer.is_file()) {
         if had > 0 && answer.start != Some(had) {
-            // The server sends all of it: it knows no ranges.
             file.set_len(0).map_err(Failure::of_disk)?;
             has = 0;
+            // Without a start the server knows no ranges and sends all of it.
+            if let Some(start) = answer.start.filter(|start| *start > 0) {
+                return Err(Failure::Cut(format!("asked for byte {had}, byte {start} came")));
+            }
         }
         if let Some(length) = answer.length {
             bar.set_length(has + length);
