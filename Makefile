@@ -9,20 +9,23 @@ NVRTC_STAMP := $(VENV)/.nvrtc-installed
 SEGTRT := target/release/segtrt
 
 PREFIX ?= $(HOME)/.local
+# A local libonnxruntime.so, wheel or release archive for the demo, where the network does not give one: make demo ORT=FILE
+ORT ?=
 
-.PHONY: help demo test test-rust test-export test-lab test-slurm install lint book bench-metrics clean prerequisites
+.PHONY: help demo test test-rust test-export test-lab test-slurm install lint book bench-metrics dist clean prerequisites prerequisites-tests
 
 help: ## This list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-demo: prerequisites $(ORT_STAMP) ## Build, make a synthetic split, measure a small network on the CPU, print the table.
-	cargo build --release --locked
+demo: prerequisites ## Build, make a synthetic split, measure a small network on the CPU, print the table. ORT=FILE: a local ONNX Runtime.
+	cargo build --release --locked || { echo "cargo could not build; without a network: cargo fetch --locked on a machine that has one, then copy ~/.cargo/registry" >&2; exit 1; }
+	$(SEGTRT) setup $(if $(ORT),--from $(ORT))
 	rm -rf demo
 	$(SEGTRT) synth --out demo/split --videos 2 --objects 2 --frames 48 --size 640x360 --seed 7
 	$(SEGTRT) bench --split-dir demo/split --models edgetam_mini_points,edgetam_mini_bbox --out-dir demo/out --save-overlays
 
 # The exporter's tests and the check of the PTX run while rustc compiles.
-test: prerequisites $(ORT_STAMP) $(RTX_STAMP) $(TESTS_STAMP) $(NVRTC_STAMP) ## Formatting, lints and every test that needs no GPU.
+test: prerequisites-tests $(ORT_STAMP) $(RTX_STAMP) $(TESTS_STAMP) $(NVRTC_STAMP) ## Formatting, lints and every test that needs no GPU.
 	+$(MAKE) --no-print-directory -j2 test-rust test-export
 
 test-rust: lint
@@ -37,7 +40,7 @@ test-lab: $(TESTS_STAMP) ## Tests of the team's own tools in lab/, which the pro
 	python3 -m unittest discover -q -s lab/schedule
 	$(VENV)/bin/python -m unittest discover -q -s lab/train
 
-test-slurm: prerequisites $(ORT_STAMP) ## A small experiment through a real Slurm on loopback; needs slurm-wlm and munge.
+test-slurm: prerequisites-tests $(ORT_STAMP) ## A small experiment through a real Slurm on loopback; needs slurm-wlm and munge.
 	cargo build --locked
 	tests/slurm/run.sh
 
@@ -55,14 +58,22 @@ lint:
 book: ## The pages of docs/SUMMARY.md as HTML in target/book/html; needs mdbook (cargo install mdbook --locked).
 	python3 scripts/book.py
 
-bench-metrics: prerequisites ## Speed of the metrics against the Python evaluator, both sides in one run.
+bench-metrics: prerequisites-tests ## Speed of the metrics against the Python evaluator, both sides in one run.
 	cargo build --release --locked --example score_masks
 	python3 -m venv $(VENV)-metrics
 	$(VENV)-metrics/bin/pip install --quiet numpy opencv-python-headless scikit-image pycocotools
 	$(VENV)-metrics/bin/python benches/python/compare_metrics.py
 
+# Stripped archives for x86-64 and aarch64; the sources of both are compiled anew, which takes ten minutes each on two processors.
+dist: prerequisites-tests ## Make archives of the program for x86-64 and aarch64 (glibc 2.31 or newer) in target/dist.
+	scripts/dist.sh $(MACHINES)
+
 prerequisites:
-	@scripts/prerequisites.sh
+	@scripts/prerequisites.sh $(if $(ORT),,curl)
+
+# Tests, exporter and archives also need Python.
+prerequisites-tests:
+	@scripts/prerequisites.sh python
 
 # ONNX Runtime comes from PyPI's wheel: the program opens its library at run time.
 $(ORT_STAMP): onnx/requirements-runtime.txt
