@@ -21,8 +21,7 @@ pub struct Models {
     pub trunk: bool,
 }
 
-const EXPORT: &str = "export one: python onnx/export.py --model edgetam --segments --padded-track --checkpoint edgetam.pt \
-    --out onnx/bundles (onnx/README.md), or name their folder with --onnx-dir";
+const EXPORT: &str = "get one: segtrt fetch edgetam, or name their folder with --onnx-dir";
 
 /// A line for each bundle; every graph is read and compared with its manifest's hash.
 pub fn bundles(roots: &[PathBuf]) -> Models {
@@ -197,7 +196,7 @@ mod tests {
         assert_eq!((damaged.usable, damaged.checks[0].state), (false, State::Missing));
         let none = bundles(&[copy.path().join("none")]);
         let advice = none.checks[0].advice.as_ref().unwrap();
-        assert!(advice.contains("onnx/export.py") && advice.contains("--segments"), "{none:?}");
+        assert!(advice.contains("segtrt fetch edgetam"), "{none:?}");
     }
 
     #[test]

@@ -128,10 +128,8 @@ fn missing_bundles_are_all_named_with_the_command_that_makes_them() {
         .assert()
         .code(1)
         .stderr(
-            contains("python onnx/export.py --model edgetam --imgsz 256 --precision fp32")
-                .and(contains(
-                    "python onnx/export.py --model sam2.1_tiny --imgsz 256 --precision fp32",
-                ))
+            contains("segtrt fetch edgetam --imgsz 256 --precision fp32")
+                .and(contains("segtrt fetch sam2.1_tiny --imgsz 256 --precision fp32"))
                 .and(contains("or name the models to pack with --models")),
         );
     // Graphs in fp32 serve half precision where TensorRT is weakly typed.

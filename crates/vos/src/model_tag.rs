@@ -61,6 +61,11 @@ impl ModelTag {
         MODELS.iter().flat_map(both).collect()
     }
 
+    /// Whether checkpoints of this network, by its name in manifests, are published.
+    pub fn is_published(network: &str) -> bool {
+        MODELS.iter().any(|(root, model)| *model == network && ALL.contains(root))
+    }
+
     /// All tags, for messages.
     pub fn known() -> String {
         let roots: Vec<&str> = MODELS.iter().map(|(tag, _)| *tag).collect();
@@ -81,6 +86,7 @@ mod tests {
         assert_eq!(parse("sam2.1_tiny_mask").unwrap().text, "sam2_tiny_mask");
         assert_eq!(parse("sam2_huge_points"), None);
         assert_eq!(parse("edgetam_clicks"), None);
+        assert!(ModelTag::is_published("sam2.1_tiny") && !ModelTag::is_published("edgetam_mini"));
         assert!(ModelTag::all().iter().all(|tag| parse(tag).is_some()));
     }
 }

@@ -8,6 +8,8 @@ use anyhow::{Result, bail};
 
 use super::Bundle;
 
+use crate::model_tag::ModelTag;
+use host::share::BUNDLES;
 use host::shell;
 
 /// The requested bundle; `None` accepts any.
@@ -82,22 +84,31 @@ fn missing(bundles: &[Bundle], roots: &[PathBuf], wanted: &WantedBundle<'_>) -> 
     // Bundles are next to each other, not inside one another.
     let out = match roots.first() {
         Some(root) if root.is_dir() || !root.exists() => root,
-        _ => Path::new("onnx/bundles"),
+        _ => Path::new(BUNDLES),
     };
     // Mixed engines are built from fp16 graphs. Most platforms build from the segments, so the
     // command exports them.
     let graphs = if wanted.precision == "mixed" { "fp16" } else { wanted.precision };
+    let (model, dir) = (shell::word(wanted.model), shell::path(out));
+    let how = match ModelTag::is_published(wanted.model) {
+        true => {
+            let out =
+                if out == Path::new(BUNDLES) { String::new() } else { format!(" --out {dir}") };
+            format!(
+                "get it with: segtrt fetch {model} --imgsz {size} --precision {graphs}{out} (a checkpoint of your own: --checkpoint FILE)"
+            )
+        }
+        false => format!(
+            "export it with: python3 onnx/export.py --model {model} --imgsz {size} --precision {graphs} --segments --padded-track \
+             --checkpoint FILE --out {dir}"
+        ),
+    };
     format!(
-        "no bundle of {} at {} in {}: searched {searched}, found {there}; {}export it with: python \
-         onnx/export.py --model {} --imgsz {size} --precision {} --segments --padded-track \
-         --checkpoint FILE --out {}",
+        "no bundle of {} at {} in {}: searched {searched}, found {there}; {}{how}",
         wanted.model,
         wanted.imgsz.map_or("any size".to_owned(), |side| format!("imgsz {side}")),
         wanted.precision,
         others(bundles, wanted),
-        shell::word(wanted.model),
-        graphs,
-        shell::path(out)
     )
 }
 
