@@ -42,7 +42,8 @@ pub struct FetchArgs {
     /// Precisions to export: fp32 for the CPU and selftest, fp16 for engines.
     #[arg(long, help_heading = MODEL, value_delimiter = ',', default_value = "fp32,fp16", value_parser = ["fp32", "fp16"])]
     pub precision: Vec<String>,
-    /// Folder with the checkpoints under their publishers' names.
+    /// Folder with the checkpoints under their publishers' names, such as
+    /// https://huggingface.co/facebook/sam2.1-hiera-tiny/resolve/main.
     #[arg(long, help_heading = DATA, value_name = "URL")]
     pub mirror: Option<String>,
     /// A Python that has the exporter's packages [default: an environment that fetch makes].

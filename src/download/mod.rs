@@ -196,7 +196,9 @@ fn transfer(
             bar.finish_and_clear();
             return Err(words.error(&failure, has));
         }
-        eprintln!("{}: {failure}; trying again in {} s", source.url, pause.as_secs_f32());
+        bar.suspend(|| {
+            eprintln!("{}: {failure}; trying again in {} s", source.url, pause.as_secs_f32());
+        });
         std::thread::sleep(pause);
         (attempt, pause) = (attempt + 1, pause * 2);
     }

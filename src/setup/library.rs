@@ -82,7 +82,7 @@ fn from_wheel(file: File, lib: &Path) -> Result<Option<PathBuf>> {
     let mut found = None;
     for at in 0..wheel.len() {
         let mut member = wheel.by_index(at)?;
-        let name = member.name().rsplit('/').next().unwrap_or_default().to_owned();
+        let name = member.name()?.rsplit('/').next().unwrap_or_default().to_owned();
         if is_library(&name) {
             found = Some(write(&mut member, lib, &name)?);
         }
