@@ -70,7 +70,10 @@ fn a_missing_bundle_is_told_with_the_flags_that_take_what_is_there() {
     let wanted = WantedBundle { model: "edgetam", imgsz: None, precision: "fp32" };
     let error = find(&[], &roots, &wanted).unwrap_err().to_string();
     assert!(error.contains("searched /no/such/bundles (missing), "), "{error}");
-    assert!(error.contains(" (not a folder), found no bundle; export it with: python"), "{error}");
+    assert!(
+        error.contains(" (not a folder), found no bundle; get it with: segtrt fetch edgetam"),
+        "{error}"
+    );
 }
 
 #[test]
