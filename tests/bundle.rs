@@ -146,3 +146,19 @@ fn a_manifest_names_files_beside_it_alone() {
     let output = crate::support::segtrt().arg("inspect").arg(&bundle).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
 }
+
+#[test]
+fn a_copy_in_a_later_root_is_listed_once_and_another_bundle_of_that_name_is_not_lost() {
+    let ((first, mut roots), (second, more)) = (manifests(&[256, 512]), manifests(&[512]));
+    roots.extend(more);
+    let dirs = || -> Vec<PathBuf> { list(&roots).unwrap().into_iter().map(|b| b.dir).collect() };
+    let in_first = |side| first.path().join(format!("edgetam_mini_{side}_fp32"));
+    assert_eq!(dirs(), [in_first(256), in_first(512)]);
+    let other = second.path().join("edgetam_mini_512_fp32");
+    let text = fs::read_to_string(other.join("manifest.toml")).unwrap();
+    fs::write(other.join("manifest.toml"), format!("# of other weights\n{text}")).unwrap();
+    assert_eq!(dirs(), [in_first(256), in_first(512), other]);
+    // The first one with that size wins.
+    let wanted = WantedBundle { model: "edgetam_mini", imgsz: Some(512), precision: "fp32" };
+    assert_eq!(find(&list(&roots).unwrap(), &roots, &wanted).unwrap().dir, in_first(512));
+}

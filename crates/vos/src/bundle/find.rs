@@ -2,6 +2,8 @@
 Finds the bundle for a model tag in the bundle folders.
 */
 
+use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
@@ -27,19 +29,27 @@ pub struct WantedBundle<'a> {
 const USUAL_IMGSZ: usize = 1024;
 
 /// All bundles in `roots`, by name. Folders without a manifest are skipped; a broken manifest is an
-/// error.
+/// error. A copy of a bundle in a later root, with the same name and manifest, is left out.
 pub fn list(roots: &[PathBuf]) -> Result<Vec<Bundle>> {
-    let mut found = Vec::new();
+    let (mut found, mut seen) = (Vec::new(), HashSet::new());
+    let mut is_new = |dir: &Path| {
+        let text = std::fs::read(dir.join("manifest.toml")).unwrap_or_default();
+        // A folder named by "." has no name of its own.
+        let real = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+        seen.insert((real.file_name().map(OsStr::to_owned), text))
+    };
     for root in roots {
         if root.join("manifest.toml").is_file() {
-            found.push(Bundle::open(root)?);
+            let bundle = Bundle::open(root)?;
+            found.extend(is_new(root).then_some(bundle));
             continue;
         }
         let Ok(entries) = std::fs::read_dir(root) else { continue };
         let mut dirs: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
         dirs.sort();
         for dir in dirs.iter().filter(|dir| dir.join("manifest.toml").is_file()) {
-            found.push(Bundle::open(dir)?);
+            let bundle = Bundle::open(dir)?;
+            found.extend(is_new(dir).then_some(bundle));
         }
     }
     Ok(found)
