@@ -1,7 +1,5 @@
 //! The command that an engine folder names for building it again, as the program's own parser takes it.
 
-use std::path::PathBuf;
-
 use clap::Parser;
 use runtime::builder::recipe::track_variant_for;
 use runtime::engine::fp32_pins::Fp32Pins;
