@@ -1,5 +1,6 @@
 /*!
-The head of a server's answer, as curl dumps it: one block for each proxy, redirect and the answer itself.
+The head of a server's answer, as curl dumps it: one block for each proxy, redirect and the answer
+itself.
 */
 
 /// The last block.

@@ -1,8 +1,9 @@
 /*!
 Fetches one file: resumes, checks the hash, renames at the end.
 
-Bytes go to `NAME.part` beside the target. A broken transfer is tried again from there, by this call and by the next one.
-A file whose hash is wrong is kept as `NAME.rejected` and never gets the target's name.
+Bytes go to `NAME.part` beside the target. A broken transfer is tried again from there, by this call
+and by the next one. A file whose hash is wrong is kept as `NAME.rejected` and never gets the
+target's name.
 */
 
 mod answer;

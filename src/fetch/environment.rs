@@ -30,7 +30,8 @@ pub struct Environment {
     pub edgetam: Option<PathBuf>,
 }
 
-/// Makes the environment in `folder` unless it is there. `sources` has the lists of requirements. pip's output goes to the terminal.
+/// Makes the environment in `folder` unless it is there. `sources` has the lists of requirements.
+/// pip's output goes to the terminal.
 ///
 /// # Errors
 /// No Python of a fitting version, or a command that failed, with the command.

@@ -106,7 +106,8 @@ impl Released {
     }
 }
 
-/// A checkpoint by a name of its model (`sam2.1_tiny`) or tag (`sam2_tiny`); hyphens count as underscores.
+/// A checkpoint by a name of its model (`sam2.1_tiny`) or tag (`sam2_tiny`); hyphens count as
+/// underscores.
 pub fn by_name(name: &str) -> Option<&'static Released> {
     let name = name.to_lowercase().replace('-', "_").replace("base+", "base_plus");
     let network = ModelTag::parse(&name, PromptKind::Points).map(|tag| tag.network);

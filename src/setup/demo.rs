@@ -11,7 +11,8 @@ use host::share;
 /// Its bundle in the sources and in each shared folder.
 pub const DEMO: &str = "onnx/bundles/edgetam_mini_256_fp32";
 
-/// Where the demo's bundle is. One that is only in the sources is copied to the user's folder, because sources may be removed.
+/// Where the demo's bundle is. One that is only in the sources is copied to the user's folder,
+/// because sources may be removed.
 ///
 /// # Errors
 /// It cannot be copied. `None`: it is nowhere.

@@ -42,7 +42,8 @@ pub const WHEEL: Option<Wheel> = if cfg!(all(target_os = "linux", target_arch = 
 /// The library's name up to its version.
 const LIBRARY: &str = "libonnxruntime.so";
 
-/// Installs the library from a wheel, a release archive or itself into `lib`, in place of an earlier one.
+/// Installs the library from a wheel, a release archive or itself into `lib`, in place of an
+/// earlier one.
 ///
 /// # Errors
 /// A file of another kind, or one that cannot be read or written.

@@ -1,5 +1,6 @@
 /*!
-Installs for this user whatever the program needs and does not hold: ONNX Runtime and the demo's network.
+Installs for this user whatever the program needs and does not hold: ONNX Runtime and the demo's
+network.
 */
 
 mod demo;

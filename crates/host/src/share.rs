@@ -1,7 +1,9 @@
 /*!
-Folders of the files that belong to the program without being inside it: bundles, the exporter, ONNX Runtime.
+Folders of the files that belong to the program without being inside it: bundles, the exporter, ONNX
+Runtime.
 
-Each has the layout of the sources (`onnx/bundles`, `onnx/export.py`, `pytorch/run.py`), and a folder `lib` for libraries.
+Each has the layout of the sources (`onnx/bundles`, `onnx/export.py`, `pytorch/run.py`), and a
+folder `lib` for libraries.
 */
 
 use std::collections::HashSet;
@@ -27,7 +29,8 @@ const SOURCES: Option<&str> = match option_env!("SEGTRT_NO_SOURCES") {
 /// Everybody may write.
 const BY_ALL: u32 = 0o002;
 
-/// The folder that `setup` and `fetch` write: `SEGTRT_SHARE`, else `segtrt` in the user's folder for data. `None` without a home.
+/// The folder that `setup` and `fetch` write: `SEGTRT_SHARE`, else `segtrt` in the user's folder
+/// for data. `None` without a home.
 pub fn of_user() -> Option<PathBuf> {
     let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
     user_folder(set(VARIABLE), set("XDG_DATA_HOME"), set("HOME"))
@@ -50,7 +53,8 @@ pub fn of_program() -> Option<PathBuf> {
     Some(program.parent()?.parent()?.join("share/segtrt"))
 }
 
-/// The sources that this program was compiled from, if they are still there and nobody else may change them.
+/// The sources that this program was compiled from, if they are still there and nobody else may
+/// change them.
 pub fn of_sources() -> Option<PathBuf> {
     let sources = Path::new(SOURCES?).canonicalize().ok()?;
     let facts = sources.metadata().ok()?;
@@ -63,7 +67,8 @@ pub fn folders() -> Vec<PathBuf> {
     [of_user(), of_program(), of_sources()].into_iter().flatten().collect()
 }
 
-/// Where bundles are looked for: in `given`, or, if that is empty, in `onnx/bundles` here and in each folder that has bundles.
+/// Where bundles are looked for: in `given`, or, if that is empty, in `onnx/bundles` here and in
+/// each folder that has bundles.
 pub fn bundle_roots(given: &[PathBuf]) -> Vec<PathBuf> {
     if !given.is_empty() {
         return given.to_vec();
@@ -81,7 +86,8 @@ fn once_each(mut roots: Vec<PathBuf>) -> Vec<PathBuf> {
     roots
 }
 
-/// A file of the sources by its path there: in the working folder, else in the first folder that has it, else as it was.
+/// A file of the sources by its path there: in the working folder, else in the first folder that
+/// has it, else as it was.
 pub fn resolve(path: &Path) -> PathBuf {
     if path.is_absolute() || path.exists() {
         return path.to_owned();

@@ -113,7 +113,8 @@ fn precision_of(bundle: &Bundle) -> Result<Precision> {
     })
 }
 
-/// The models with their bundles or engines. Unknown tags and missing bundles are logged and left out.
+/// The models with their bundles or engines. Unknown tags and missing bundles are logged and left
+/// out.
 ///
 /// # Errors
 /// None of them can run.
