@@ -8,6 +8,9 @@ TESTS_STAMP := $(VENV)/.tests-requirements-installed
 NVRTC_STAMP := $(VENV)/.nvrtc-installed
 SEGTRT := target/release/segtrt
 
+# ONNX Runtime's wheels of 1.29 and newer else send telemetry from Linux, also from the tests' processes.
+export ORT_DISABLE_TELEMETRY := 1
+
 PREFIX ?= $(HOME)/.local
 # A local libonnxruntime.so, wheel or release archive for the demo, where the network does not give one: make demo ORT=FILE
 ORT ?=

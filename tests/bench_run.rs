@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{bench, child_of, column, read_csv, synth};
+use crate::support::{bench, child_of, column, read_csv, require_onnxruntime, synth};
 
 const SUMMARY: &str = "sav_benchmark_summary.csv";
 
@@ -69,6 +69,23 @@ fn every_object_of_every_model_gets_its_row_with_numbers() {
     let passes = sidecar["passes"].as_array().unwrap();
     assert_eq!(passes.len(), 24);
     assert_eq!(passes[0]["frame_times"]["latency_ms"].as_array().unwrap().len(), 9);
+}
+
+/// ONNX Runtime 1.29 and newer would keep a telemetry database and a session file.
+#[test]
+fn a_bench_writes_to_its_results_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let split = synth(dir.path(), 1, 1, 3);
+    let (home, temporary) = (dir.path().join("home"), dir.path().join("tmp"));
+    let empty = |folder: &Path| fs::read_dir(folder).unwrap().next().is_none();
+    for folder in [&home, &temporary] {
+        fs::create_dir(folder).unwrap();
+    }
+    let mut command = bench(&split, &dir.path().join("out"));
+    command.env("HOME", &home).env("TMPDIR", &temporary).env_remove("XDG_CACHE_HOME");
+    // Found before the home folder is another one.
+    command.env("ORT_DYLIB_PATH", require_onnxruntime()).assert().success();
+    assert!(empty(&home) && empty(&temporary));
 }
 
 #[test]

@@ -123,7 +123,7 @@ impl Recorder {
         command.arg("profile").args(&self.arguments).arg(output);
         command.arg(&self.program).arg("bench-worker");
         log::debug!("{command:?}");
-        let mut running = child::no_step(&mut command)
+        let mut running = child::as_worker(&mut command)
             .stdin(Stdio::from(input))
             .stdout(Stdio::piped())
             .stderr(Stdio::from(errors.try_clone()?))

@@ -32,6 +32,11 @@ const ATTENDED: &str = "SEGTRT_ATTENDED";
 /// no longer.
 const STEP: &str = "SEGTRT_STEP";
 
+/// Set for each worker, before it opens ONNX Runtime. The wheels of 1.29 and newer send telemetry
+/// from Linux unless they find it; to turn telemetry off through the API is too late for what they
+/// do at the start. They keep a database in the home folder and a file `.ses` in TMPDIR.
+const NO_TELEMETRY: &str = "ORT_DISABLE_TELEMETRY";
+
 /// Exit code of a child whose parent is gone, where there are no signals; nobody reads it.
 const ORPHANED: i32 = 3;
 
@@ -49,10 +54,9 @@ pub fn start_with(
 ) -> Result<(Child, ChildStdin)> {
     check(job)?;
     let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let mut child = Command::new(program)
+    let mut child = as_worker(&mut Command::new(program))
         .arg(subcommand)
         .env(ATTENDED, "1")
-        .env_remove(STEP)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(errors)
@@ -159,10 +163,11 @@ pub fn as_step(command: &mut Command) -> &mut Command {
     command.env(STEP, "1").stdin(Stdio::piped())
 }
 
-/// For a worker that another program starts, with an input that ends at once: without this, where
-/// this process is a step, the worker would take itself for one whose caller is gone.
-pub fn no_step(command: &mut Command) -> &mut Command {
-    command.env_remove(STEP)
+/// The environment of a worker, also where another program starts it, with an input that ends at
+/// once. Where this process is a step, the worker would else take itself for one whose caller is
+/// gone.
+pub fn as_worker(command: &mut Command) -> &mut Command {
+    command.env_remove(STEP).env(NO_TELEMETRY, "1")
 }
 
 /// The side of any command: where it is a step of another one, asks this process to end when that
