@@ -27,6 +27,8 @@ demo: prerequisites ## Build, make a synthetic split, measure a small network on
 	$(SEGTRT) synth --out demo/split --videos 2 --objects 2 --frames 48 --size 640x360 --seed 7
 	$(SEGTRT) bench --split-dir demo/split --models edgetam_mini_points,edgetam_mini_bbox --out-dir demo/out --save-overlays
 
+# What incremental builds keep costs a first build a tenth more; it helps only those who build again.
+test: export CARGO_INCREMENTAL ?= $(if $(wildcard target/debug/incremental),1,0)
 # The exporter's tests and the check of the PTX run while rustc compiles.
 test: prerequisites-tests $(ORT_STAMP) $(RTX_STAMP) $(TESTS_STAMP) $(NVRTC_STAMP) ## Formatting, lints and every test that needs no GPU.
 	+$(MAKE) --no-print-directory -j2 test-rust test-export
