@@ -114,16 +114,16 @@ fn engines_that_agree_pass_in_every_profile_and_are_timed() {
     let (csv, json) = (root.path().join("rows.csv"), root.path().join("report.json"));
     let mut command = fakes.selftest(root.path());
     command.arg("--csv").arg(&csv).arg("--json").arg(&json);
-    command.assert().success().stdout(contains("89 of 89 rows passed, 0 failed"));
+    command.assert().success().stdout(contains("109 of 109 rows passed, 0 failed"));
 
     let (header, rows) = read_csv(&csv);
     let expected = "platform,model,imgsz,precision,role,profile,case,seed,output,elements,relative_error,max_abs_error,\
         error_limit,mask_iou,non_finite,unwritten,runs,enqueue_median_ms,enqueue_p5_ms,enqueue_p95_ms,graph_median_ms,\
         graph_p5_ms,graph_p95_ms,graph_problem,context_bytes,engine_bytes,verdict,reason,engines,plan";
     assert_eq!(header.join(","), expected);
-    // Encoder: 3 outputs. Prompts with 4 outputs: a click, a box, a mask. Track: 16 fill levels; padded: full and
-    // filling. Memory: of a tracked and of a prompted frame.
-    assert_eq!(rows.len(), 3 + 3 * 4 + 16 * 4 + 2 * 4 + 2);
+    // Encoder: 3 outputs. Prompts: a click and a box with 5 outputs, a mask with 4. Track: 16 fill
+    // levels; padded: full and filling. Memory: of a tracked and of a prompted frame.
+    assert_eq!(rows.len(), 3 + 2 * 5 + 4 + 16 * 5 + 2 * 5 + 2);
     assert!(column(&csv, "verdict").iter().all(|verdict| verdict == "passed"));
     for name in ["enqueue_median_ms", "graph_median_ms", "enqueue_p95_ms", "relative_error"] {
         assert!(column(&csv, name).iter().all(|value| value.parse::<f64>().unwrap() >= 0.0));
@@ -141,7 +141,7 @@ fn engines_that_agree_pass_in_every_profile_and_are_timed() {
     let report: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
     assert_eq!(report["opened"]["tensorrt"], "TensorRT 8.6.1");
     assert_eq!(report["opened"]["sm"], 90);
-    assert_eq!(report["rows"].as_array().unwrap().len(), 89);
+    assert_eq!(report["rows"].as_array().unwrap().len(), 109);
 }
 
 #[test]
