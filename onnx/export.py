@@ -9,9 +9,17 @@ import argparse
 import sys
 from pathlib import Path
 
-from segexport import ExportError
-from segexport.commandline import add_weight_options, build_model
-from segexport.models import spec_of
+INSTALL = """; the exporter's packages are missing in this Python. Install them from the folder of segtrt's sources:
+    pip install -r onnx/requirements.txt
+    SAM2_BUILD_CUDA=0 pip install --no-build-isolation --no-deps -r pytorch/requirements-sam2.txt
+    pip install --no-deps --target onnx/.edgetam -r pytorch/requirements-edgetam.txt"""
+
+try:
+    from segexport import ExportError
+    from segexport.commandline import add_weight_options, build_model
+    from segexport.models import spec_of
+except ModuleNotFoundError as missing:
+    sys.exit(f"error: {missing}{INSTALL}")
 
 # The default of --encoder with --segments, for SAM 2.1 in fp16.
 USUAL_ENCODER = "trunk"
@@ -160,3 +168,5 @@ if __name__ == "__main__":
         sys.exit(main())
     except ExportError as error:
         sys.exit(f"error: {error}")
+    except ModuleNotFoundError as error:
+        sys.exit(f"error: {error}{INSTALL}")

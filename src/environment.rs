@@ -1,5 +1,6 @@
 /*!
-What machine this is, for the sidecar and the device column: a number without its machine is worth nothing.
+What machine this is, for the sidecar and the device column: a number without its machine is worth
+nothing.
 */
 
 use std::path::Path;
@@ -13,8 +14,9 @@ use vos::files::Facts;
 /// Kind of build.
 const BUILD: &str = if cfg!(debug_assertions) { "debug" } else { "release" };
 
-/// Threads that decode frames ahead where nobody says how many, on a host whose processors so many runs share: all
-/// processors of a share but one. More than eight only take processors from the rest.
+/// Threads that decode frames ahead where nobody says how many, on a host whose processors so many
+/// runs share: all processors of a share but one. More than eight only take processors from the
+/// rest.
 pub fn usual_decode_threads(runs: usize) -> usize {
     (processors() / runs.max(1)).saturating_sub(1).clamp(1, 8)
 }

@@ -1,5 +1,6 @@
 /*!
-`segtrt` measures how fast and how well promptable video object segmentation (SAM 2.1, EdgeTAM) runs.
+`segtrt` measures how fast and how well promptable video object segmentation (SAM 2.1, EdgeTAM)
+runs.
 
 Data flows one way; only the memory bank feeds back:
 
@@ -8,9 +9,9 @@ dataset → decode → preprocess → network (encoder → prompt | track → me
                                              ↑____________ bank ____________|
 ```
 
-This crate is the program: its commands and the workflows that they start. What they use lies in the crates below it:
-`host` and `dynlib`, `tensorrt` and `cuda`, `vos` (data, masks, metrics and the tracker on the CPU), `kernels`, `runtime`
-(engines and pipelines) and `report`.
+This crate is the program: its commands and the workflows that they start. What they use lies in the
+crates below it: `host` and `dynlib`, `tensorrt` and `cuda`, `vos` (data, masks, metrics and the
+tracker on the CPU), `kernels`, `runtime` (engines and pipelines) and `report`.
 */
 #![forbid(unsafe_code)]
 

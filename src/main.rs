@@ -57,7 +57,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// `segtrt … | head` ends as other programs do: `print!` would panic where the reader has gone, and on a full disk.
+/// `segtrt … | head` ends as other programs do: `print!` would panic where the reader has gone, and
+/// on a full disk.
 fn end_quietly_when_nobody_reads() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {

@@ -167,7 +167,7 @@ fn a_loss_of_accuracy_memory_or_an_object_fails() {
         set(&place, "reason", row, "worker_died: signal 9");
     }
     place.command(&["check", "b"]).assert().code(1).stdout(contains(
-        "synth_000/000 was measured in the baseline and is not any more (failed: worker_died",
+        "synth_000/000 was measured in the baseline and not in this run (failed: worker_died",
     ));
 }
 
@@ -188,14 +188,14 @@ fn another_machine_or_another_configuration_is_refused_by_name() {
     let refused = place.command(&["check", "b"]).assert().code(1);
     let said = String::from_utf8(refused.get_output().stderr.clone()).unwrap();
     for sentence in [
-        "and is Another Chip",
-        "gpu was unknown and is NVIDIA H200",
-        "driver was unknown and is 580",
-        "threads was 1 and is 7",
-        "weights of edgetam_mini_points was checkpoint edgetam_mini.safetensors and is checkpoint other.pt",
-        "precision of edgetam_mini_points was fp32 and is fp16",
-        "geometry of edgetam_mini_points was stretch and is letterbox",
-        "is sha256 00 for synth_000/frames",
+        ", Another Chip in this run",
+        "gpu: unknown in the baseline, NVIDIA H200",
+        "driver: unknown in the baseline, 580",
+        "threads: 1 in the baseline, 7 in this run",
+        "weights of edgetam_mini_points: checkpoint edgetam_mini.safetensors in the baseline, checkpoint other.pt",
+        "precision of edgetam_mini_points: fp32 in the baseline, fp16",
+        "geometry of edgetam_mini_points: stretch in the baseline, letterbox",
+        "sha256 00 for synth_000/frames",
         "--allow-different clips,driver,geometry,gpu,precision,processor,threads,weights",
     ] {
         assert!(said.contains(sentence), "no {sentence:?} in: {said}");
@@ -212,7 +212,7 @@ fn another_machine_or_another_configuration_is_refused_by_name() {
     ];
     let words = [&["check", "b"], &allowed[..]].concat();
     place.command(&words).assert().success().stdout(contains(
-        "compared although precision of edgetam_mini_points was fp32 and is fp16",
+        "compared in spite of a difference: precision of edgetam_mini_points: fp32",
     ));
     let document = place.json(&words, 0);
     assert_eq!(document["allowed_differences"].as_array().unwrap().len(), 8);

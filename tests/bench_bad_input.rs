@@ -225,7 +225,13 @@ fn unknown_tags_are_left_out_and_none_left_is_a_usage_error() {
         .args(["--models", "sam2_huge_points"])
         .assert()
         .code(2)
-        .stderr(contains("No valid models selected"));
+        .stderr(contains("No valid models selected"))
+        .stderr(contains("[WARN]").not());
+    bench(&case.split, &case.out)
+        .args(["--models", "edgetam_mini_pionts"])
+        .assert()
+        .code(2)
+        .stderr(contains("did you mean edgetam_mini_points?"));
 }
 
 /// A copy of the small bundle that a test may damage.

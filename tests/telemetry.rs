@@ -193,7 +193,7 @@ fn a_bench_on_the_cpu_judges_its_rows_and_leaves_the_sensors_empty() {
         let (verdict, reason) = (one("verdict"), one("verdict_reason"));
         assert!(verdict == "VALID" || verdict == "INVALID", "{verdict}: {reason}");
         assert!(reason.contains("p99_of_few: the 99th percentile of 24 frames"), "{reason}");
-        assert_eq!(verdict == "INVALID", said.contains("1 of 1 rows are INVALID"), "{said}");
+        assert_eq!(verdict == "INVALID", said.contains("1 of 1 row is INVALID"), "{said}");
         let residue: f64 = one("residue_ms").parse().unwrap();
         assert!((0.0..1.0).contains(&residue), "{residue}");
         for name in ["gpu_ms", "power_w", "energy_j_per_frame", "throttle", "gpu_util"] {
@@ -208,5 +208,5 @@ fn a_bench_on_the_cpu_judges_its_rows_and_leaves_the_sensors_empty() {
 
     let said = run("30");
     assert_eq!(column(&out.join("sav_benchmark_summary.csv"), "verdict"), ["-"]);
-    assert!(said.contains("1 of 1 rows are too short to judge"), "{said}");
+    assert!(said.contains("1 of 1 row is too short to judge"), "{said}");
 }

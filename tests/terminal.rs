@@ -163,6 +163,7 @@ fn every_shown_subcommand_has_a_manual_page() {
         "{page}"
     );
     assert!(page.contains("Example: segtrt bench"), "the example is in the page");
+    assert!(page.contains(".SH SYNOPSIS\nsegtrt bench [OPTIONS]\n"), "{page}");
     let printed = segtrt().args(["man", "bench"]).output().unwrap();
     assert_eq!(String::from_utf8(printed.stdout).unwrap(), page);
     segtrt()

@@ -68,6 +68,8 @@ mod monitor;
 /// Damaged files of every kind that a command reads.
 #[cfg(target_os = "linux")]
 mod mutate;
+/// Tables in 80 columns.
+mod narrow;
 /// What is no finite number: logits on both backends, predecoded frames.
 mod non_finite;
 /// `segtrt nsys`: made-up exports with every number worked out by hand, NVIDIA's own scripts beside them, damage.

@@ -34,7 +34,8 @@ pub struct Span {
 }
 
 impl Span {
-    /// From the prompted frame to the end of the clip or `max_frames` of its frames later (0: no limit).
+    /// From the prompted frame to the end of the clip or `max_frames` of its frames later (0: no
+    /// limit).
     pub fn new(prompted: usize, clip_frames: usize, max_frames: usize, stride: usize) -> Self {
         let end = match max_frames {
             0 => clip_frames,
@@ -56,7 +57,7 @@ impl Span {
 
 /// What a pass yields.
 #[derive(Debug, Default)]
-pub struct Pass {
+pub struct ClipPass {
     /// Times of each frame.
     pub times: Vec<FrameTimes>,
     /// Masks of the frames that were to be kept, by frame index.
@@ -67,12 +68,14 @@ pub struct Pass {
     pub predicted_iou: Vec<f32>,
     /// The decoder's selection among its candidate masks, of each frame where it is known.
     pub selections: Vec<Option<MaskSelection>>,
-    /// The network's own low-resolution logits, frame after frame, where they were to be handed out.
+    /// The network's own low-resolution logits, frame after frame, where they were to be handed
+    /// out.
     pub logits: Vec<f16>,
 }
 
-impl Pass {
-    /// The times of each frame with the network's scores beside them. A clip that comes again has scores of its first time.
+impl ClipPass {
+    /// The times of each frame with the network's scores beside them. A clip that comes again has
+    /// scores of its first time.
     pub fn scored_times(&self) -> Vec<FrameTimes> {
         let mut times = self.times.clone();
         for (time, selection) in times.iter_mut().zip(&self.selections) {
@@ -110,8 +113,8 @@ pub fn run_pass<N: Network>(
     exchange: Exchange<'_>,
     keep: impl Fn(usize) -> bool,
     mut progress: impl FnMut(usize),
-) -> Result<Pass, ObjectError> {
-    let mut pass = Pass::default();
+) -> Result<ClipPass, ObjectError> {
+    let mut pass = ClipPass::default();
     let geometry = frames.geometry;
     let mut tracker = Tracker::new(network, geometry, span.frames())?.exchanging(exchange);
     for index in span.indices() {

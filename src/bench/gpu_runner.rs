@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use super::clip_run::Pass;
+use super::clip_run::ClipPass;
 use super::object_error::ObjectError;
 use super::plan::GpuPlan;
 use super::runner::{ClipRunner, PassRequest};
@@ -172,7 +172,7 @@ impl ClipRunner for GpuRunner {
         repeats: usize,
         keep: &dyn Fn(usize, usize) -> bool,
         progress: &mut dyn FnMut(),
-    ) -> Result<Vec<Pass>, ObjectError> {
+    ) -> Result<Vec<ClipPass>, ObjectError> {
         let PassRequest { clip, prepared, geometry, objects, logits } = request;
         if prepared.is_some() {
             let what = "the GPU pipeline takes decoded pixels, not predecoded frames";
@@ -195,14 +195,15 @@ impl ClipRunner for GpuRunner {
         });
         let plan = PassPlan { clip, geometry, frames, objects: spans.collect() };
         let first_ends: Vec<usize> = plan.objects.iter().map(|object| object.end - more).collect();
-        let mut passes: Vec<Pass> = objects.iter().map(|_| Pass::default()).collect();
+        let mut passes: Vec<ClipPass> = objects.iter().map(|_| ClipPass::default()).collect();
         let (width, height) = geometry.video_size();
         let mut take = |result: FrameResult<'_>| -> Result<()> {
             let FrameResult { object, position, results, times, logits } = result;
             let pass = &mut passes[object];
             pass.times.push(times);
-            // A clip that comes again gives no more masks, so that memory does not grow with it; and where the object's own
-            // part ends before that of others, what it runs on through is not scored.
+            // A clip that comes again gives no more masks, so that memory does not grow with it;
+            // and where the object's own part ends before that of others, what it runs on through
+            // is not scored.
             if position < first_ends[object] {
                 pass.objectness.push(results.objectness);
                 pass.predicted_iou.push(results.predicted_iou);

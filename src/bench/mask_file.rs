@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::clip_run::Pass;
+use super::clip_run::ClipPass;
 use vos::files::atomic;
 use vos::rle::Rle;
 
@@ -28,7 +28,7 @@ struct FrameEntry {
 }
 
 /// Writes `dir/name`; `packed` hears of each mask that is in its shape.
-pub fn write(dir: &Path, name: &str, pass: &Pass, packed: &mut dyn FnMut()) -> Result<PathBuf> {
+pub fn write(dir: &Path, name: &str, pass: &ClipPass, packed: &mut dyn FnMut()) -> Result<PathBuf> {
     let scores = pass.objectness.iter().zip(&pass.predicted_iou);
     let frames = pass
         .masks

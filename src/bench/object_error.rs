@@ -82,8 +82,9 @@ impl ObjectError {
     }
 }
 
-/// Skipped where the split has nothing to measure, which no repair would change; a file that is missing or damaged is a failure,
-/// so that the exit code tells and `--resume` tries again. The predecessor skipped both alike.
+/// Skipped where the split has nothing to measure, which no repair would change; a file that is
+/// missing or damaged is a failure, so that the exit code tells and `--resume` tries again. The
+/// predecessor skipped both alike.
 pub(super) fn status_of(code: &str) -> Status {
     match code {
         "empty_prompt_mask" | "no_annotations" => Status::Skipped,

@@ -1,5 +1,6 @@
 /*!
-Everything that is done for one object with one model: prompt, warm-up, recorded passes, scores, pictures.
+Everything that is done for one object with one model: prompt, warm-up, recorded passes, scores,
+pictures.
 
 Only the passes are timed. Ground truth is read, masks are scored and files are written after
 the last pass, so none of it can slow a frame down.
@@ -26,7 +27,7 @@ use vos::telemetry::Telemetry;
 use vos::tracker::NetworkPrompt;
 use vos::verdict::{self, Evidence};
 
-use super::clip_run::{Frames, Pass, Span};
+use super::clip_run::{ClipPass, Frames, Span};
 use super::mask_file;
 use super::object_error::ObjectError;
 use super::overlay_file::{self, Shown};
@@ -79,8 +80,9 @@ impl Ready<'_> {
 }
 
 impl ObjectRunner<'_> {
-    /// Measures `objects` of `clip` together, as far as they are fed the same frames; whatever goes wrong becomes rows with
-    /// a reason. One result for each object, those that cannot be prompted first.
+    /// Measures `objects` of `clip` together, as far as they are fed the same frames; whatever goes
+    /// wrong becomes rows with a reason. One result for each object, those that cannot be prompted
+    /// first.
     pub fn run(
         &mut self,
         clip: &Clip,
@@ -156,8 +158,8 @@ impl ObjectRunner<'_> {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(), ObjectError> {
         self.prepare(clip, geometry)?;
-        // Taken out for the time of the passes, which need the runner too; the clip's next object finds it again, however
-        // they end.
+        // Taken out for the time of the passes, which need the runner too; the clip's next object
+        // finds it again, however they end.
         let prepared = self.prepared.take();
         let frames = Frames { clip, prepared: prepared.as_ref(), geometry };
         let measured = self.passes(frames, tracked, ready, progress);
@@ -181,7 +183,8 @@ impl ObjectRunner<'_> {
         let repeats = self.runner.repeats().max(1);
         let frames_of =
             |objects: &[Tracked]| objects.iter().map(|t| t.span.frames()).sum::<usize>();
-        // A clip that comes again ends for all objects at the same frame, so each repeat is at most this long.
+        // A clip that comes again ends for all objects at the same frame, so each repeat is at most
+        // this long.
         let total = warmups * frames_of(&short) + runs * repeats * frames_of(tracked);
         let mut done = 0;
         let mut tell = |doing: Doing| {
@@ -249,7 +252,8 @@ impl ObjectRunner<'_> {
         Ok(())
     }
 
-    /// The first frames of an object, as many as a warm-up takes; objects that begin later are met too.
+    /// The first frames of an object, as many as a warm-up takes; objects that begin later are met
+    /// too.
     fn warmup_of(&self, object: &Tracked, all: &[Tracked]) -> Tracked {
         let last_start = all.iter().map(|t| t.span.start).max().unwrap_or(object.span.start);
         let frames = self.runner.warmup_frames() * object.span.stride;
@@ -265,7 +269,7 @@ impl ObjectRunner<'_> {
         clip: &Clip,
         geometry: &Geometry,
         span: Span,
-        pass: &Pass,
+        pass: &ClipPass,
     ) -> RunRecord {
         let ((width, height), side) = (geometry.video_size(), geometry.side());
         RunRecord {
@@ -292,7 +296,7 @@ impl ObjectRunner<'_> {
         row: &mut RunRecord,
         object: &ObjectTruth,
         span: Span,
-        pass: &Pass,
+        pass: &ClipPass,
         observed: Option<Observed>,
         scored_one: &mut dyn FnMut(),
     ) -> Result<(), ObjectError> {
@@ -304,7 +308,8 @@ impl ObjectRunner<'_> {
         let (quality, note) = score(self.plan.metrics, object, masks);
         row.reason = note;
         let memory = self.runner.gpu_memory();
-        // What the driver holds for this process, where its sensors tell; else what is missing of the free memory.
+        // What the driver holds for this process, where its sensors tell; else what is missing of
+        // the free memory.
         let reserved = observed.and_then(|seen| seen.process_memory_mib);
         row.measured = Some(Measured {
             speed: speed_of(&pass.times).context("a pass over no frames")?,
@@ -336,14 +341,14 @@ impl ObjectRunner<'_> {
         Ok(())
     }
 
-    /// Mask, overlay and logits files of a pass, as far as they are wanted; its row gets the overlay's path. `wrote` hears of
-    /// each mask.
+    /// Mask, overlay and logits files of a pass, as far as they are wanted; its row gets the
+    /// overlay's path. `wrote` hears of each mask.
     fn write_files(
         &self,
         row: &mut RunRecord,
         shown: Shown<'_>,
         geometry: &Geometry,
-        pass: &Pass,
+        pass: &ClipPass,
         wrote: &mut dyn FnMut(),
     ) -> Result<(), ObjectError> {
         let out_dir = &self.plan.out_dir;
@@ -365,8 +370,9 @@ impl ObjectRunner<'_> {
     }
 }
 
-/// Objects with the frames that they are fed: those that can be tracked together lie together. Without a stride all can;
-/// with one, objects that are prompted on frames of different grids share no frame.
+/// Objects with the frames that they are fed: those that can be tracked together lie together.
+/// Without a stride all can; with one, objects that are prompted on frames of different grids share
+/// no frame.
 fn of_the_same_frames(
     tracked: Vec<Tracked>,
     ready: Vec<Ready<'_>>,
@@ -380,7 +386,8 @@ fn of_the_same_frames(
     groups.into_values()
 }
 
-/// The frames that objects are fed together, from the first one's first to the last one's last; they lie on one grid.
+/// The frames that objects are fed together, from the first one's first to the last one's last;
+/// they lie on one grid.
 fn all_frames(tracked: &[Tracked]) -> Option<Span> {
     let (start, end) = (|t: &Tracked| t.span.start, |t: &Tracked| t.span.end);
     let (start, end) = tracked.iter().map(start).min().zip(tracked.iter().map(end).max())?;

@@ -8,7 +8,7 @@ use vos::dataset::{Clip, ObjectTruth};
 use vos::overlay::{Layers, OverlayWriter};
 use vos::prompt::Prompt;
 
-use super::clip_run::Pass;
+use super::clip_run::ClipPass;
 use super::object_error::ObjectError;
 
 /// An object with all that is shown of it.
@@ -26,7 +26,7 @@ pub struct Shown<'a> {
 pub fn write(
     mut writer: OverlayWriter,
     shown: Shown<'_>,
-    pass: &Pass,
+    pass: &ClipPass,
     wrote: &mut dyn FnMut(),
 ) -> Result<PathBuf, ObjectError> {
     let mut prompt = Some(shown.prompt);

@@ -35,7 +35,7 @@ pub struct BenchPlan {
     /// Frames of each clip from the prompted one on, 0 for all.
     pub max_clip_frames: usize,
     /// The models in the order of the command line.
-    pub models: Vec<ModelPlan>,
+    pub models: Vec<BenchModel>,
     /// Which frames are fed and which annotations scored.
     pub strides: Strides,
     /// How prompts are made.
@@ -87,7 +87,8 @@ pub struct BenchPlan {
     /// Processes that have the GPU open and wait for their turn in a comparison.
     #[serde(default)]
     pub idle_processes: usize,
-    /// Seconds without a frame after which a worker that has loaded its model is taken to hang and ended; 0: never.
+    /// Seconds without a frame after which a worker that has loaded its model is taken to hang and
+    /// ended; 0: never.
     #[serde(default)]
     pub stall_limit_s: u64,
 }
@@ -146,7 +147,7 @@ pub struct GpuPlan {
 
 /// One model of a bench.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ModelPlan {
+pub struct BenchModel {
     /// Tag, model and prompt.
     pub tag: ModelTag,
     /// Its bundle, or its folder of engines.

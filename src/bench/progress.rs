@@ -1,8 +1,11 @@
 /*!
-Where a bench stands, and how it shows that: a bar with the time left on a terminal, plain lines elsewhere.
+Where a bench stands, and how it shows that: a bar with the time left on a terminal, plain lines
+elsewhere.
 */
 
 use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::{Deserialize, Serialize};
@@ -25,8 +28,8 @@ pub enum Doing {
     Writing,
 }
 
-/// Where the worker stands: for the progress display, and for who waits for a sign of life. Comes with each frame of a pass, each
-/// mask that is scored and each that is written.
+/// Where the worker stands: for the progress display, and for who waits for a sign of life. Comes
+/// with each frame of a pass, each mask that is scored and each that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// What it did last.
@@ -42,6 +45,8 @@ pub struct Display {
     bar: Option<ProgressBar>,
     total: usize,
     done: usize,
+    /// The same number as `done`, for another thread.
+    shared: Arc<AtomicUsize>,
 }
 
 impl Display {
@@ -62,7 +67,12 @@ impl Display {
             bar.reset_eta();
             bar
         });
-        Self { bar, total, done }
+        Self { bar, total, done, shared: Arc::new(AtomicUsize::new(done)) }
+    }
+
+    /// The rows that are written, as another thread may read them.
+    pub fn rows_done(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.shared)
     }
 
     /// A line of its own above the bar.
@@ -86,6 +96,7 @@ impl Display {
     /// One row is written.
     pub fn row(&mut self, row: &SummaryRecord) {
         self.done += 1;
+        self.shared.store(self.done, Ordering::Relaxed);
         let record = &row.pooled;
         let key = &record.key;
         let what = format!("{} {} {}", key.tag, key.video, key.object);

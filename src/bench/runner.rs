@@ -1,10 +1,11 @@
 /*!
 What runs passes over clips: the one line between the bench and its backends.
 
-A backend that tracks step by step on the host is driven by the tracker; a GPU runs whole clips by itself.
+A backend that tracks step by step on the host is driven by the tracker; a GPU runs whole clips by
+itself.
 */
 
-use super::clip_run::{Frames, Pass, Span, run_pass};
+use super::clip_run::{ClipPass, Frames, Span, run_pass};
 use super::object_error::ObjectError;
 use vos::bundle::Manifest;
 use vos::dataset::Clip;
@@ -14,8 +15,8 @@ use vos::predecode::PreparedClip;
 use vos::record::MemoryPeaks;
 use vos::tracker::{Network, NetworkPrompt};
 
-/// Warm-up passes stop after this many frames: by then the memory bank (7) and the pointer bank (16)
-/// are full and every later frame repeats the same work.
+/// Warm-up passes stop after this many frames: by then the memory bank (7) and the pointer bank
+/// (16) are full and every later frame repeats the same work.
 const WARMUP_FRAMES: usize = 18;
 
 /// One object of a pass.
@@ -75,15 +76,16 @@ pub trait ClipRunner {
         None
     }
 
-    /// Runs a pass, `repeats` times over its frames; one result for each object. `keep` says of which frames (object,
-    /// index) the masks are wanted, `progress` hears of each finished frame of an object.
+    /// Runs a pass, `repeats` times over its frames; one result for each object. `keep` says of
+    /// which frames (object, index) the masks are wanted, `progress` hears of each finished frame
+    /// of an object.
     fn run_pass(
         &mut self,
         request: PassRequest<'_>,
         repeats: usize,
         keep: &dyn Fn(usize, usize) -> bool,
         progress: &mut dyn FnMut(),
-    ) -> Result<Vec<Pass>, ObjectError>;
+    ) -> Result<Vec<ClipPass>, ObjectError>;
 }
 
 /// A network that the tracker drives, one object after the other.
@@ -100,7 +102,7 @@ impl<N: Network> ClipRunner for StepByStep<N> {
         _repeats: usize,
         keep: &dyn Fn(usize, usize) -> bool,
         progress: &mut dyn FnMut(),
-    ) -> Result<Vec<Pass>, ObjectError> {
+    ) -> Result<Vec<ClipPass>, ObjectError> {
         let PassRequest { clip, prepared, geometry, objects, logits } = request;
         let frames = Frames { clip, prepared, geometry };
         let one = |(at, object): (usize, &Tracked)| {

@@ -7,7 +7,8 @@ use vos::mask::Mask;
 use vos::metrics::{MetricsKind, Scorer};
 use vos::record::Quality;
 
-/// J and F over the annotated frames that were run, and what is to be said about their ground truth.
+/// J and F over the annotated frames that were run, and what is to be said about their ground
+/// truth.
 pub(super) fn score<'a>(
     kind: MetricsKind,
     object: &ObjectTruth,

@@ -1,8 +1,9 @@
 /*!
 Starts a worker for each model, takes its rows, and outlives it.
 
-A worker that dies, hangs, or loses its device, costs the object at hand a row; another worker goes on with the rest. Only beside
-one that the system cannot end nothing more is measured: whatever it holds of the device, it would be in the numbers.
+A worker that dies, hangs, or loses its device, costs the object at hand a row; another worker goes
+on with the rest. If the system cannot end a worker, nothing more is measured: the memory and time
+that it takes would be in the numbers.
 */
 
 use std::collections::VecDeque;
@@ -11,11 +12,12 @@ use std::process::Child;
 use anyhow::{Context, Result};
 
 use super::object_error::status_of;
-use super::plan::{BenchPlan, Job, ModelPlan};
+use super::plan::{BenchModel, BenchPlan, Job};
 use super::progress::{Display, Doing};
 use super::work::Work;
-use super::worker::{Event, Loaded};
+use super::worker::{BenchEvent, Loaded};
 use host::child::{self, End, Heard, Listener};
+use host::ctrl_c;
 use vos::files::{ObjectResult, ResultStore, RowOrder};
 use vos::record::{Conditions, ObjectKey, RunRecord, Status};
 
@@ -31,9 +33,9 @@ struct Item {
     key: ObjectKey,
 }
 
-/// How a worker's life ended.
+/// How a worker ended.
 enum Life {
-    /// It gave up its process behind a row; nobody else is to blame.
+    /// It ended its process after a row; no other object is to blame.
     Lost(String),
     /// It finished no frame for longer than it may, and was ended.
     Stalled(Stall),
@@ -100,11 +102,12 @@ fn run_by(
                 device_held = Some(why.clone());
             }
             if queue.is_empty() {
-                // Every object has its row: libraries that crash when they are closed change nothing.
+                // Every object has its row: libraries that crash when they are closed change
+                // nothing.
                 if let Life::Ended(End::Told(why) | End::Died(why))
                 | Life::Stalled(Stall { why, .. }) = end
                 {
-                    display.line(&format!("{}: behind the last row, {why}", model.tag.text));
+                    display.line(&format!("{}: after the last row, {why}", model.tag.text));
                 }
                 break;
             }
@@ -138,14 +141,15 @@ fn run_by(
     Ok(loaded)
 }
 
-/// The objects of one model that are still to be measured; clips that cannot be opened get their rows here.
+/// The objects of one model that are still to be measured; clips that cannot be opened get their
+/// rows here.
 fn queue(
     plan: &BenchPlan,
     work: &Work,
     store: &mut ResultStore,
     display: &mut Display,
     index: usize,
-    model: &ModelPlan,
+    model: &BenchModel,
 ) -> Result<VecDeque<Item>> {
     let mut queue = VecDeque::new();
     for (video_index, (video, objects)) in work.clips.iter().enumerate() {
@@ -195,18 +199,18 @@ fn one_worker(
 ) -> Result<Life> {
     let (mut worker, _input) = child::start("bench-worker", &job(plan, index, queue))?;
     let (mut told, mut lost) = (None, None);
-    let listener = Listener::<Event>::of(&mut worker)?;
+    let listener = Listener::<BenchEvent>::of(&mut worker)?;
     // Loading may take long, and nobody hears of it.
     let (mut limit, mut doing) = (None, "no frame yet".to_owned());
     loop {
         match listener.next(limit)? {
-            Heard::Event(Event::Ready(loaded)) => {
+            Heard::Event(BenchEvent::Ready(loaded)) => {
                 // Before it measures anything.
                 store.check_library(&loaded.facts())?;
                 *ready = Some(*loaded);
                 limit = child::limit_of(plan.stall_limit_s);
             }
-            Heard::Event(Event::Progress { doing: now, video, object, done, total }) => {
+            Heard::Event(BenchEvent::Progress { doing: now, video, object, done, total }) => {
                 let model = &plan.models[index].tag.text;
                 let step = match now {
                     Doing::Tracking => format!("frame {done} of {total}"),
@@ -216,7 +220,7 @@ fn one_worker(
                 display.frames(&format!("{model} {video} {object}: {step}"), done, total);
                 doing = format!("{step} of {video} object {object}");
             }
-            Heard::Event(Event::Object { key, passes }) => {
+            Heard::Event(BenchEvent::Object { key, passes }) => {
                 doing = format!("the row of {} object {}", key.video, key.object);
                 if let Some(at) = queue.iter().position(|item| item.key == key)
                     && let Some(item) = queue.remove(at)
@@ -224,14 +228,15 @@ fn one_worker(
                     keep(item, passes, work, ready.as_ref(), store, display)?;
                 }
             }
-            Heard::Event(Event::Lost { reason }) => {
+            Heard::Event(BenchEvent::Lost { reason }) => {
                 lost = Some(reason);
                 limit = child::limit_of(plan.stall_limit_s);
-                // What it still holds the system takes back; a driver without a device might never give it back.
+                // What it still holds the system takes back; a driver without a device might never
+                // give it back.
                 let _ = worker.kill();
             }
             // What is left is its end, which a library may hang in.
-            Heard::Event(Event::Failed { reason }) => {
+            Heard::Event(BenchEvent::Failed { reason }) => {
                 told = Some(reason);
                 limit = child::limit_of(plan.stall_limit_s);
             }
@@ -245,6 +250,9 @@ fn one_worker(
                 return Ok(Life::Stalled(stall));
             }
         }
+    }
+    if !queue.is_empty() && told.is_none() && lost.is_none() {
+        ctrl_c::settle();
     }
     let lost = lost.filter(|_| told.is_none());
     let end = child::end(worker, told)?;
@@ -276,7 +284,7 @@ fn job(plan: &BenchPlan, index: usize, queue: &VecDeque<Item>) -> Job {
 fn unmeasured(
     item: &Item,
     plan: &BenchPlan,
-    model: &ModelPlan,
+    model: &BenchModel,
     status: Status,
     code: &str,
     why: &str,

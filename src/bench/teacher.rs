@@ -1,12 +1,13 @@
 /*!
-Logits of the objects at hand: a teacher's, opened before their first pass, and their own, written after their first one.
+Logits of the objects at hand: a teacher's, opened before their first pass, and their own, written
+after their first one.
 */
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-use super::clip_run::{Pass, Span};
+use super::clip_run::{ClipPass, Span};
 use super::object_error::ObjectError;
 use super::plan::BenchPlan;
 use vos::files::LOGITS;
@@ -29,8 +30,8 @@ impl Teachers {
     /// Reads the teacher's logits of these objects, where there is a teacher.
     ///
     /// # Errors
-    /// A file that is missing or damaged, or that is of other frames. The plan was checked before the run; this is for
-    /// folders that change meanwhile.
+    /// A file that is missing or damaged, or that is of other frames. The plan was checked before
+    /// the run; this is for folders that change meanwhile.
     pub fn open<'k>(
         plan: &BenchPlan,
         side: usize,
@@ -65,7 +66,7 @@ fn read(path: &Path, side: usize, frames: usize) -> Result<LogitsFile> {
 }
 
 /// Writes the logits that a pass handed out.
-pub fn write(out_dir: &Path, key: &ObjectKey, side: usize, pass: &Pass) -> Result<()> {
+pub fn write(out_dir: &Path, key: &ObjectKey, side: usize, pass: &ClipPass) -> Result<()> {
     let logits = LogitsFile::new(side, pass.logits.clone())?;
     ensure!(
         logits.frames() == pass.times.len(),

@@ -1,8 +1,9 @@
 /*!
-Whether a run folder can teach a bench: the same models, clips, frames, prompts and sizes, and logits of every object.
+Whether a run folder can teach a bench: the same models, clips, frames, prompts and sizes, and
+logits of every object.
 
-Checked before anything is measured, so that a wrong folder costs nothing; what differs is told with the file, what was
-found, what was expected, and what to type.
+Checked before anything is measured, so that a wrong folder costs nothing; what differs is told with
+the file, what was found, what was expected, and what to type.
 */
 
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
 use super::clip_run::Span;
-use super::plan::{BenchPlan, ModelPlan};
+use super::plan::{BenchModel, BenchPlan};
 use super::teacher::path_of;
 use super::work::{Work, teacher_name};
 use host::UsageError;
@@ -29,7 +30,8 @@ const PIXELS_PER_LOGIT: usize = 4;
 /// What a run says of its teacher.
 #[derive(Debug, Default)]
 pub struct Teaching {
-    /// For the configuration: what the teacher was, so that two runs by one teacher are told from two by two.
+    /// For the configuration: what the teacher was, so that two runs by one teacher are told from
+    /// two by two.
     pub teacher: Value,
     /// For the sidecar: `teacher/<file>` and its hash.
     pub inputs: BTreeMap<String, FileHash>,
@@ -158,10 +160,11 @@ fn same_files(run: &RunFolder, mine: &Value, work: &Work, video: &str) -> Result
     Ok(())
 }
 
-/// The hash of an object's file; none where the teacher had as little to prompt with as this run will have.
+/// The hash of an object's file; none where the teacher had as little to prompt with as this run
+/// will have.
 fn object_of(
     plan: &BenchPlan,
-    model: &ModelPlan,
+    model: &BenchModel,
     run: &RunFolder,
     clip: &Clip,
     key: &ObjectKey,

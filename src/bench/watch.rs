@@ -20,7 +20,8 @@ pub fn target_of(plan: &BenchPlan) -> Option<Target> {
     Some(Target { ordinal, pci_address })
 }
 
-/// Watches `target`. A bench goes on without sensors: its rows say so, and their columns stay empty.
+/// Watches `target`. A bench goes on without sensors: its rows say so, and their columns stay
+/// empty.
 pub fn start(target: &Target, plan: &BenchPlan) -> Option<Telemetry> {
     let period = Duration::from_millis(plan.telemetry_ms);
     match Telemetry::start(target, &Options { period, ..Options::default() }) {

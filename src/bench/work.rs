@@ -1,5 +1,6 @@
 /*!
-What there is to measure: every object of every chosen clip, and a row for each clip that cannot be opened.
+What there is to measure: every object of every chosen clip, and a row for each clip that cannot be
+opened.
 */
 
 use std::collections::{BTreeMap, HashSet};
@@ -20,7 +21,8 @@ use vos::record::ObjectKey;
 pub struct Work {
     /// Each clip with its objects, or why it has none.
     pub clips: Vec<(String, Result<Vec<String>, ClipError>)>,
-    /// Hash of each clip's frames and of its masks, and of a teacher's files; also of clips that have rows from before.
+    /// Hash of each clip's frames and of its masks, and of a teacher's files; also of clips that
+    /// have rows from before.
     pub hashes: BTreeMap<String, FileHash>,
     /// What decodes the clips that are video files, with its version; none where there is none.
     pub decoder: Option<String>,
@@ -31,8 +33,9 @@ pub struct Work {
 }
 
 impl Work {
-    /// Lists and hashes the clips of `plan`; a clip that cannot be opened is kept with its reason. Those that only `resumed`, the
-    /// settings of a run to go on with and of `plan`, has are hashed, but they are no work.
+    /// Lists and hashes the clips of `plan`; a clip that cannot be opened is kept with its reason.
+    /// Those that only `resumed`, the settings of a run to go on with and of `plan`, has are
+    /// hashed, but they are no work.
     pub fn list(
         plan: &BenchPlan,
         resumed: Option<&Configuration>,
@@ -96,7 +99,8 @@ impl Work {
         self.objects.insert(video.clone(), facts.collect());
     }
 
-    /// What a row of `key` is measured on, but for what runs the model. None where its object is not there.
+    /// What a row of `key` is measured on, but for what runs the model. None where its object is
+    /// not there.
     pub fn measured_on(&self, key: &ObjectKey) -> Option<MeasuredOn> {
         let machine = self.machine.clone();
         // The row of a clip that could not be opened.
@@ -137,7 +141,8 @@ fn limited(limit: usize) -> usize {
     if limit == 0 { usize::MAX } else { limit }
 }
 
-/// One hash of an object's masks and of the frames that they are of; none where a mask cannot be read.
+/// One hash of an object's masks and of the frames that they are of; none where a mask cannot be
+/// read.
 fn hash_of(object: &ObjectTruth) -> Option<String> {
     let (frames, files): (Vec<usize>, Vec<&PathBuf>) =
         object.masks.iter().map(|(frame, file)| (*frame, file)).unzip();

@@ -2,7 +2,7 @@
 The worker: one model in a process of its own.
 
 `bench` starts one for each model, so that no model's memory, threads or crash shows in another's
-rows. It reads a [`Job`] from standard input and answers with one JSON line per [`Event`].
+rows. It reads a [`Job`] from standard input and answers with one JSON line per [`BenchEvent`].
 */
 
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::gpu_runner::{GpuRunner, Opened};
 use super::object_error::ObjectError;
 use super::object_run::{ObjectRunner, Recorded};
-use super::plan::{GpuPlan, Job, ModelPlan};
+use super::plan::{BenchModel, GpuPlan, Job};
 use super::progress::{Doing, Progress};
 use super::runner::{ClipRunner, StepByStep};
 use super::watch;
@@ -33,7 +33,7 @@ const PROGRESS_PERIOD: Duration = Duration::from_millis(200);
 /// What a worker says.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum Event {
+pub enum BenchEvent {
     /// The model is loaded.
     Ready(Box<Loaded>),
     /// Frames done of the object at hand, or that its masks are being scored or written.
@@ -56,8 +56,8 @@ pub enum Event {
         /// Its passes.
         passes: Vec<Recorded>,
     },
-    /// What runs the model is lost to this process, which ends. Nobody is to blame but the object at hand, which has its
-    /// row: another worker can go on.
+    /// What runs the model is lost to this process, which ends. Nobody is to blame but the object
+    /// at hand, which has its row: another worker can go on.
     Lost {
         /// Why.
         reason: String,
@@ -97,11 +97,12 @@ impl Loaded {
     }
 }
 
-/// Runs the job on standard input to its end; what stops it is told to the parent, which owns the screen.
+/// Runs the job on standard input to its end; what stops it is told to the parent, which owns the
+/// screen.
 pub fn run() -> Result<()> {
     match run_job() {
         Ok(()) => Ok(()),
-        Err(error) => child::send(&Event::Failed { reason: format!("{error:#}") }),
+        Err(error) => child::send(&BenchEvent::Failed { reason: format!("{error:#}") }),
     }
 }
 
@@ -114,7 +115,7 @@ fn run_job() -> Result<()> {
     let target = watch::target_of(&job.plan);
     let telemetry = target.as_ref().and_then(|target| watch::start(target, &job.plan));
     loaded.gpu = telemetry.as_ref().map(|telemetry| telemetry.facts().clone());
-    child::send(&Event::Ready(Box::new(loaded.clone())))?;
+    child::send(&BenchEvent::Ready(Box::new(loaded.clone())))?;
     let mut runner = ObjectRunner {
         plan: &job.plan,
         tag: &model.tag.text,
@@ -151,10 +152,10 @@ fn run_job() -> Result<()> {
             let mut failed = false;
             for (key, passes) in runner.run(&clip, &group, &mut report) {
                 failed |= passes.iter().any(|(row, _)| row.status == Status::Failed);
-                child::send(&Event::Object { key, passes })?;
+                child::send(&BenchEvent::Object { key, passes })?;
             }
             if failed && let Some(reason) = runner.runner.lost() {
-                return child::send(&Event::Lost { reason });
+                return child::send(&BenchEvent::Lost { reason });
             }
         }
     }
@@ -165,10 +166,10 @@ fn run_job() -> Result<()> {
 fn lost(runner: &ObjectRunner<'_>, video: &str, name: &str, error: &ObjectError) -> Result<()> {
     let key = runner.key(video, name);
     let passes = vec![(runner.row_without_numbers(key.clone(), error), Vec::new())];
-    child::send(&Event::Object { key, passes })
+    child::send(&BenchEvent::Object { key, passes })
 }
 
-fn load(job: &Job, model: &ModelPlan) -> Result<(Box<dyn ClipRunner>, Loaded)> {
+fn load(job: &Job, model: &BenchModel) -> Result<(Box<dyn ClipRunner>, Loaded)> {
     match &job.plan.gpu {
         Some(gpu) => load_engines(job, gpu, model),
         None => load_graphs(job, model),
@@ -178,7 +179,7 @@ fn load(job: &Job, model: &ModelPlan) -> Result<(Box<dyn ClipRunner>, Loaded)> {
 fn load_engines(
     job: &Job,
     gpu: &GpuPlan,
-    model: &ModelPlan,
+    model: &BenchModel,
 ) -> Result<(Box<dyn ClipRunner>, Loaded)> {
     let with_mask = model.tag.prompt == PromptKind::Mask;
     let (runner, opened) = GpuRunner::open(gpu, &model.dir, with_mask)?;
@@ -193,7 +194,7 @@ fn load_engines(
     Ok((Box::new(runner), loaded))
 }
 
-fn load_graphs(job: &Job, model: &ModelPlan) -> Result<(Box<dyn ClipRunner>, Loaded)> {
+fn load_graphs(job: &Job, model: &BenchModel) -> Result<(Box<dyn ClipRunner>, Loaded)> {
     let bundle = Bundle::open(&model.dir)?;
     let with_mask = model.tag.prompt == PromptKind::Mask;
     let mut roles = vec![Role::Encoder, Role::Prompt, Role::Track, Role::Memory];
@@ -219,7 +220,7 @@ fn load_graphs(job: &Job, model: &ModelPlan) -> Result<(Box<dyn ClipRunner>, Loa
 }
 
 /// What a row states whatever the backend is.
-fn conditions(job: &Job, model: &ModelPlan, manifest: &Manifest) -> Conditions {
+fn conditions(job: &Job, model: &BenchModel, manifest: &Manifest) -> Conditions {
     let contract = &manifest.contract;
     Conditions {
         imgsz: model.imgsz,
@@ -249,7 +250,7 @@ fn progress_reporter(video: &str, object: &str) -> impl FnMut(Progress) {
         }
         last = Some((Instant::now(), doing));
         let (video, object) = (video.clone(), object.clone());
-        let event = Event::Progress { doing, video, object, done, total };
+        let event = BenchEvent::Progress { doing, video, object, done, total };
         // A parent that is gone is noticed at the next object's row.
         let _ = child::send(&event);
     }

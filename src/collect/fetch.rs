@@ -1,6 +1,6 @@
 /*!
-From places to folders: list everything, give each folder its name here, fetch what is missing; machines side by side,
-the folders of one machine one after the other.
+From places to folders: list everything, give each folder its name here, fetch what is missing;
+machines side by side, the folders of one machine one after the other.
 */
 
 use std::path::{Path, PathBuf};
@@ -116,7 +116,8 @@ pub fn collect(remotes: &[Remote], options: &Options) -> Result<Vec<Collected>> 
     Ok(done)
 }
 
-/// Runs `work` over the items, those of one host in order on one thread; results are in the order of the items.
+/// Runs `work` over the items, those of one host in order on one thread; results are in the order
+/// of the items.
 fn side_by_side<T: Send, R: Send>(
     items: Vec<T>,
     host: impl Fn(&T) -> &String,
@@ -265,7 +266,8 @@ fn stream(
     let unpacked = receive::unpack(connection.output(), &task.here, wanted, received);
     let finished = connection.finish();
     match (unpacked, finished) {
-        // A stream that is refused is cut here, and the other side's complaint about that explains nothing.
+        // A stream that is refused is cut here, and the other side's complaint about that explains
+        // nothing.
         (Err(refused), Err(_)) if refused.is::<NotAsked>() || refused.is::<TooMuch>() => {
             Err(refused)
         }

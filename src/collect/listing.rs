@@ -134,7 +134,8 @@ fn hashed(record: &[u8]) -> Option<(&[u8], Option<String>)> {
     is_hex.then(|| (name, Some(String::from_utf8_lossy(hash).into_owned())))
 }
 
-/// A relative name that stays below its folder, without anything that terminals or later tools trip over.
+/// A relative name that stays below its folder, without anything that terminals or later tools trip
+/// over.
 pub(super) fn is_plain(name: &str) -> bool {
     let parts = Path::new(name).components();
     !name.is_empty()

@@ -1,5 +1,6 @@
 /*!
-`collected.json`: where each fetched folder came from, so that two machines' folders of one name never mix.
+`collected.json`: where each fetched folder came from, so that two machines' folders of one name
+never mix.
 */
 
 use std::collections::BTreeMap;

@@ -1,5 +1,6 @@
 /*!
-A tar stream into files: only what was asked for, each whole and with the right checksum, or not at all.
+A tar stream into files: only what was asked for, each whole and with the right checksum, or not at
+all.
 */
 
 use std::cell::Cell;
@@ -48,7 +49,8 @@ pub(super) struct Received {
 /// Unpacks `stream` into `folder` and takes what came out of `wanted`.
 ///
 /// # Errors
-/// A stream that is cut off, damaged, or that holds what was not asked for; what came before it is kept.
+/// A stream that is cut off, damaged, or that holds what was not asked for; what came before it is
+/// kept.
 pub(super) fn unpack(
     stream: impl Read,
     folder: &Path,
@@ -147,8 +149,9 @@ fn keep(part: &Path, path: &Path, modified: u64) -> io::Result<()> {
     fs::rename(part, path)
 }
 
-/// A stream that gives a limited number of bytes beside the files' own. The archive takes names and headers of any length that the
-/// stream claims to have into memory, and goes over headers without end.
+/// A stream that gives a limited number of bytes beside the files' own. The archive takes names and
+/// headers of any length that the stream claims to have into memory, and goes over headers without
+/// end.
 struct Limited<R> {
     inner: R,
     state: Rc<State>,

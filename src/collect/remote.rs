@@ -70,8 +70,8 @@ impl fmt::Display for Remote {
 }
 
 impl Remote {
-    /// The path as one word of a POSIX shell: `*`, `?` and `[a-z]` match names, `~/` is the home folder, a backslash
-    /// takes the next character as it is, and nothing else means anything.
+    /// The path as one word of a POSIX shell: `*`, `?` and `[a-z]` match names, `~/` is the home
+    /// folder, a backslash takes the next character as it is, and nothing else means anything.
     pub fn shell_word(&self) -> String {
         let (home, rest) = match self.path.strip_prefix('~') {
             Some(rest) => ("\"$HOME\"", rest),

@@ -1,10 +1,10 @@
 /*!
-What runs on the other machine: POSIX shell, handed over on standard input, so that it does not matter which login shell
-that machine has and how it quotes. Nothing in it writes a file.
+What runs on the other machine: POSIX shell, handed over on standard input, so that it does not
+matter which login shell that machine has and how it quotes. Nothing in it writes a file.
 
-The whole script is one function, because a shell that reads its script from a pipe may otherwise lose the rest of it to a
-command that reads as well. Answers are records that end with a zero byte; before them comes a marker, because login
-scripts may print something first.
+The whole script is one function, because a shell that reads its script from a pipe may otherwise
+lose the rest of it to a command that reads as well. Answers are records that end with a zero byte;
+before them comes a marker, because login scripts may print something first.
 */
 
 use super::remote::Remote;
@@ -13,7 +13,8 @@ use host::shell;
 /// What stands before the answer.
 pub(super) const MARKER: &str = "\nsegtrt-collect 1\n";
 
-/// Lists the folders that the path means, each with its files and their checksums; see [`super::listing`].
+/// Lists the folders that the path means, each with its files and their checksums; see
+/// [`super::listing`].
 pub(super) fn listing(remote: &Remote) -> String {
     LISTING.replace("@MARKER@", &marker()).replace("@PATH@", &remote.shell_word())
 }
@@ -35,8 +36,8 @@ fn marker() -> String {
     format!("printf '{}'", MARKER.replace('\n', "\\n"))
 }
 
-/// `sha256sum -z` gives names as they are; without `-z` names with odd characters would come escaped, so each file is
-/// hashed on its own then. `shasum` is what macOS has.
+/// `sha256sum -z` gives names as they are; without `-z` names with odd characters would come
+/// escaped, so each file is hashed on its own then. `shasum` is what macOS has.
 const LISTING: &str = r#"main() {
 unset CDPATH
 LC_ALL=C

@@ -1,5 +1,6 @@
 /*!
-The system's ssh with a script on its standard input. Keys, ports, jump hosts: all that is ssh's own configuration.
+The system's ssh with a script on its standard input. Keys, ports, jump hosts: all that is ssh's own
+configuration.
 */
 
 use std::ffi::OsString;
@@ -29,7 +30,8 @@ pub struct Ssh {
 }
 
 impl Ssh {
-    /// From words as a shell would split them: `ssh -p 2222 -C`. `None` without any word, or with an open quote.
+    /// From words as a shell would split them: `ssh -p 2222 -C`. `None` without any word, or with
+    /// an open quote.
     pub fn parse(text: &str) -> Option<Self> {
         let mut words = shlex::split(text)?.into_iter().map(OsString::from);
         Some(Self { program: words.next()?, arguments: words.collect() })

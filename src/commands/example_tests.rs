@@ -1,4 +1,5 @@
-//! Every subcommand shows how it is used, with examples that the parser takes; what prints a table prints JSON too.
+//! Every subcommand shows how it is used, with examples that the parser takes; what prints a table
+//! prints JSON too.
 
 use std::ffi::OsString;
 
@@ -6,7 +7,8 @@ use clap::{Command, CommandFactory};
 
 use super::{Cli, accept_underscores, public};
 
-/// Subcommands that print no table of their own: what an experiment or a profile shows is its bench's.
+/// Subcommands that print no table of their own: what an experiment or a profile shows is its
+/// bench's.
 const NO_TABLE: [&str; 4] = ["completions", "man", "experiment", "profile"];
 
 /// Each shown subcommand with its whole name.

@@ -1,5 +1,6 @@
 /*!
-The groups of flags in `--help`. A field names its group, because a heading of a flattened struct would reach the fields after it.
+The groups of flags in `--help`. A field names its group, because a heading of a flattened struct
+would reach the fields after it.
 */
 
 /// Clips, prompts and ground truth.

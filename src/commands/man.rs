@@ -65,7 +65,13 @@ fn write_all(command: &Command, dir: &Path) -> Result<()> {
 /// Name and content of a page.
 fn page(command: &Command) -> Result<(String, Vec<u8>)> {
     let man = Man::new(command.clone());
-    let mut page = Vec::new();
-    man.render(&mut page)?;
-    Ok((man.get_filename(), page))
+    let (mut whole, mut synopsis) = (Vec::new(), Vec::new());
+    man.render(&mut whole)?;
+    man.render_synopsis_section(&mut synopsis)?;
+    // clap_mangen's synopsis lists every flag without its value; the usage line has no flag.
+    let (whole, synopsis) = (String::from_utf8(whole)?, String::from_utf8(synopsis)?);
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.trim().trim_start_matches("Usage: ").replace('-', "\\-");
+    let page = whole.replacen(&synopsis, &format!(".SH SYNOPSIS\n{usage}\n"), 1);
+    Ok((man.get_filename(), page.into_bytes()))
 }

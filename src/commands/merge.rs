@@ -33,12 +33,13 @@ pub struct MergeArgs {
     /// Table to take from each folder.
     #[arg(long, help_heading = DATA, value_enum, default_value = "profile_summary")]
     pub table: Table,
-    /// Print one JSON document on standard output.
+    /// Print one JSON document on standard output; messages go to standard error.
     #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
 }
 
-/// Merges the tables of all folders that have one. The file is there before the first word: whoever reads the words may hang up.
+/// Merges the tables of all folders that have one. The file is there before the first word: whoever
+/// reads the words may hang up.
 pub fn run(args: MergeArgs) -> Result<Outcome> {
     let MergeArgs { dirs, output, table, json } = args;
     let (mut sources, mut missing, mut damaged) = (Vec::new(), Vec::new(), Vec::new());

@@ -46,7 +46,8 @@ pub struct Cli {
     /// Print more messages on standard error; -vv prints debug messages.
     #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = headings::GLOBAL)]
     pub verbose: u8,
-    /// Read flags from this TOML file: the table [bench] holds flags of bench. The command line wins (docs/reference/config.md).
+    /// Read flags from this TOML file: the table [bench] holds flags of bench. The command line
+    /// wins (docs/reference/config.md).
     #[arg(long, global = true, value_name = "FILE", help_heading = headings::GLOBAL)]
     pub config: Option<PathBuf>,
     /// Print all flags with value and origin as such a file, and exit.
@@ -74,7 +75,8 @@ pub enum Command {
     Compare(Box<compare::CompareArgs>),
     /// Run a whole experiment: timed bench and profiles in one folder that can be resumed.
     Experiment(Box<experiment::ExperimentArgs>),
-    /// Run the predecessor's two phases: prepare and check, then measure each model in a fresh process.
+    /// Run the predecessor's two phases: prepare and check, then measure each model in a fresh
+    /// process.
     #[command(visible_alias = "two-phase")]
     JetsonBenchmark(Box<jetson_benchmark::JetsonBenchmarkArgs>),
     /// Decode and resize the frames of clips once, into files that bench maps.

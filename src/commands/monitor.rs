@@ -58,8 +58,8 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A command that was asked to stop is given this long before it is told so itself, and as long again before it is
-/// killed. On a terminal Ctrl-C reaches it anyway.
+/// A command that was asked to stop is given this long before it is told so itself, and as long
+/// again before it is killed. On a terminal Ctrl-C reaches it anyway.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Watches, and ends with the command's own exit code.

@@ -1,5 +1,6 @@
 /*!
-`segtrt predecode`: clip after clip to a file of resized frames; a clip that cannot be read costs its row only.
+`segtrt predecode`: clip after clip to a file of resized frames; a clip that cannot be read costs
+its row only.
 */
 
 use std::io::{IsTerminal, Write};
@@ -13,11 +14,11 @@ use serde::Serialize;
 use super::Outcome;
 use super::shared::ShuffleArgs;
 use crate::commands::headings::{DATA, MEASURING, MODEL, OUTPUT};
-use host::UsageError;
 use host::colour;
 use host::printable::printable;
 use host::processor;
 use host::screen_table;
+use host::{UsageError, counted};
 use vos::dataset::{self, Dataset};
 use vos::geometry::GeometryKind;
 use vos::predecode::Values;
@@ -77,7 +78,7 @@ const MOST_SIDE: usize = 4096;
 
 /// A clip's row.
 #[derive(Debug, Serialize)]
-pub(super) struct Row {
+pub(super) struct ClipRow {
     /// Clip.
     pub video: String,
     /// `written`, `up to date` or `failed`.
@@ -131,7 +132,7 @@ pub fn run(args: PredecodeArgs) -> Result<Outcome> {
     }
     let failed = rows.iter().filter(|row| row.result == "failed").count();
     if failed > 0 {
-        eprintln!("{failed} of {} clips failed; the others are there", rows.len());
+        eprintln!("{failed} of {} failed; the others are written", counted(rows.len(), "clip"));
     }
     Ok(if failed > 0 { Outcome::PartlyFailed } else { Outcome::Done })
 }
@@ -142,14 +143,14 @@ pub(super) fn all(
     videos: &[String],
     dir: &Path,
     options: &Options,
-) -> Result<Vec<Row>> {
+) -> Result<Vec<ClipRow>> {
     std::fs::create_dir_all(dir)
         .with_context(|| format!("cannot create {}; choose a writable folder", dir.display()))?;
     predecode::remove_litter(dir);
     Ok(videos.iter().map(|video| one(split, video, dir, options)).collect())
 }
 
-fn one(split: &dyn Dataset, video: &str, dir: &Path, options: &Options) -> Row {
+fn one(split: &dyn Dataset, video: &str, dir: &Path, options: &Options) -> ClipRow {
     let made = split.clip(video).map_err(anyhow::Error::from).and_then(|clip| {
         let bar = match std::io::stderr().is_terminal() {
             true => ProgressBar::new(clip.frames.len() as u64),
@@ -166,7 +167,7 @@ fn one(split: &dyn Dataset, video: &str, dir: &Path, options: &Options) -> Row {
         done
     });
     match made {
-        Ok(Done { path, frames, bytes, outcome, why, took }) => Row {
+        Ok(Done { path, frames, bytes, outcome, why, took }) => ClipRow {
             video: video.to_owned(),
             result: match outcome {
                 predecode::ClipOutcome::Written => "written",
@@ -178,7 +179,7 @@ fn one(split: &dyn Dataset, video: &str, dir: &Path, options: &Options) -> Row {
             bytes: Some(bytes),
             seconds: Some(took.as_secs_f64()),
         },
-        Err(error) => Row {
+        Err(error) => ClipRow {
             video: video.to_owned(),
             result: "failed",
             reason: Some(format!("{error:#}")),
@@ -190,7 +191,7 @@ fn one(split: &dyn Dataset, video: &str, dir: &Path, options: &Options) -> Row {
     }
 }
 
-fn table(rows: &[Row]) -> String {
+fn table(rows: &[ClipRow]) -> String {
     let mut table = screen_table::table(["clip", "frames", "MiB", "s", "result", "reason"], 1..4);
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     for row in rows {

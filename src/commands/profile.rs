@@ -1,5 +1,6 @@
 /*!
-`segtrt profile`: a bench as it is, then its objects again under nsys, then the reports' names into the rows.
+`segtrt profile`: a bench as it is, then its objects again under nsys, then the reports' names into
+the rows.
 */
 
 use std::ffi::OsString;
@@ -140,7 +141,8 @@ pub fn run(args: ProfileArgs) -> Result<Outcome> {
     Ok(if sound { Outcome::Done } else { Outcome::PartlyFailed })
 }
 
-/// Records a report of each target, but for those that a resumed run has already; what `--json` says of each.
+/// Records a report of each target, but for those that a resumed run has already; what `--json`
+/// says of each.
 fn record(
     recorder: &Recorder,
     targets: &[Target],
@@ -267,7 +269,7 @@ fn all_objects(plan: &BenchPlan, split: &dyn Dataset) -> Vec<Target> {
 fn measured_objects(plan: &BenchPlan, rows: &ResultStore) -> Vec<Target> {
     let (ok, others): (Vec<_>, Vec<_>) = rows.runs().partition(|row| row.status == Status::Ok);
     if !others.is_empty() {
-        eprintln!("{} rows without numbers are not profiled", others.len());
+        eprintln!("not profiled: {} without numbers", host::counted(others.len(), "row"));
     }
     let target = |row: &RunRecord| {
         let model = plan.models.iter().position(|model| model.tag.text == row.key.tag)?;
@@ -276,8 +278,8 @@ fn measured_objects(plan: &BenchPlan, rows: &ResultStore) -> Vec<Target> {
     ok.into_iter().filter_map(target).collect()
 }
 
-/// The rows of this bench, less names of reports that are gone; none where nothing was timed now and there are none of the same
-/// settings from before.
+/// The rows of this bench, less names of reports that are gone; none where nothing was timed now
+/// and there are none of the same settings from before.
 fn rows(plan: &BenchPlan, no_timed_run: bool) -> Result<Option<ResultStore>> {
     if no_timed_run && !ResultStore::is_there(&plan.out_dir) {
         return Ok(None);

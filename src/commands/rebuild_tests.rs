@@ -1,4 +1,5 @@
-//! The command that an engine folder names for building it again, as the program's own parser takes it.
+//! The command that an engine folder names for building it again, as the program's own parser takes
+//! it.
 
 use clap::Parser;
 use runtime::builder::recipe::track_variant_for;
@@ -60,7 +61,8 @@ fn with(track: Role) -> Vec<Role> {
 
 #[test]
 fn what_the_platform_has_anyway_is_not_said() {
-    // The small network's halves are none that the kernels serve: Orin's form of the track step is the padded one then.
+    // The small network's halves are none that the kernels serve: Orin's form of the track step is
+    // the padded one then.
     let usual = track_variant_for(None, TrackVariant::Segmented, &bundle());
     assert_eq!(usual, TrackVariant::Padded);
     for roles in [&[][..], &STEPS, &with(Role::TrackPadded)] {

@@ -17,8 +17,9 @@ pub struct ShuffleArgs {
     pub seed: Option<i64>,
 }
 
-/// Children tell of the frames that they finish once a second at least: a shorter limit would end those at work. Scoring and writing an
-/// object's files are told of by its row alone (docs/explanation/how-we-measure.md), so a limit this short suits short clips.
+/// Children tell of the frames that they finish once a second at least: a shorter limit would end
+/// those at work. Scoring and writing an object's files are told of by its row alone
+/// (docs/explanation/how-we-measure.md), so a limit this short suits short clips.
 const LEAST_STALL_LIMIT_S: u64 = 3;
 
 /// Seconds of `--stall-limit`: 0, or some that a child at work keeps.

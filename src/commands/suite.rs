@@ -13,7 +13,7 @@ use super::Outcome;
 use super::bench::table::{Line, percent, quality_heading};
 use super::bench::{self, BenchArgs, Report};
 use crate::commands::headings::OUTPUT;
-use crate::suite::{Experiment, Part, Suite, combine};
+use crate::suite::{Experiment, ExperimentTable, Suite, combine};
 use host::UsageError;
 use host::colour;
 use host::printable::printable;
@@ -71,20 +71,26 @@ pub fn run(args: SuiteArgs) -> Result<Outcome> {
     })?;
     let summary = root.join(&suite.summary);
     let mut done: Vec<Done<'_>> = Vec::new();
-    let mut parts: Vec<Part<'_>> = Vec::new();
+    let mut parts: Vec<ExperimentTable<'_>> = Vec::new();
     let mut rows = 0;
     for (number, experiment) in suite.experiments.iter().enumerate() {
         let folder = suite.folder(root, experiment);
         let (at, all) = (number + 1, suite.experiments.len());
         eprintln!("[{at}/{all}] {} -> {}", experiment.name, folder.display());
         let one = one(experiment, folder.clone(), &args.bench);
-        // What failed before it began has at most the table of an earlier run, which would pass for this one's.
+        // What failed before it began has at most the table of an earlier run, which would pass for
+        // this one's.
         if one.status != Status::Failed {
-            parts.push(Part { experiment, table: folder.join(summary_csv::FILE_NAME) });
+            parts.push(ExperimentTable { experiment, table: folder.join(summary_csv::FILE_NAME) });
             // After each: what is done outlives whatever happens to the next.
             rows = combine(&summary, &parts)?;
         } else if let Some(error) = &one.error {
-            eprintln!("{}: {error}", experiment.name);
+            // A reason that all experiments share is printed once.
+            let first = done.iter().find(|earlier| earlier.error.as_ref() == Some(error));
+            match first {
+                Some(first) => eprintln!("{}: failed as {} did", experiment.name, first.experiment),
+                None => eprintln!("{}: {error}", experiment.name),
+            }
         }
         done.push(one);
     }
@@ -102,10 +108,8 @@ pub fn run(args: SuiteArgs) -> Result<Outcome> {
         writeln!(out)?;
     } else {
         writeln!(out, "{}", colour::shown(&table(&done), &std::io::stdout()))?;
-        for one in &done {
-            if let Some(error) = &one.error {
-                writeln!(out, "{}: {}", one.experiment, printable(&error.to_string()))?;
-            }
+        for (error, experiments) in errors(&done) {
+            writeln!(out, "{}: {}", experiments.join(", "), printable(error))?;
         }
         if let Some(path) = written {
             writeln!(out, "{}", printable(&path.display().to_string()))?;
@@ -113,6 +117,19 @@ pub fn run(args: SuiteArgs) -> Result<Outcome> {
     }
     let all_done = done.iter().all(|one| one.status == Status::Done);
     Ok(if all_done { Outcome::Done } else { Outcome::PartlyFailed })
+}
+
+/// Each error once, with the experiments that it ended.
+fn errors<'d>(done: &'d [Done<'_>]) -> Vec<(&'d str, Vec<&'d str>)> {
+    let mut errors: Vec<(&str, Vec<&str>)> = Vec::new();
+    for one in done {
+        let Some(error) = one.error.as_deref() else { continue };
+        match errors.iter_mut().find(|(known, _)| *known == error) {
+            Some((_, experiments)) => experiments.push(one.experiment),
+            None => errors.push((error, vec![one.experiment])),
+        }
+    }
+    errors
 }
 
 /// Flags of a bench that differ between the experiments, or that name one folder for all of them.

@@ -45,7 +45,8 @@ pub struct TestRunArgs {
     pub json: bool,
 }
 
-/// Objects of the clip, and its frames: enough for the memory (18 frames) to fill and for some steady frames after that.
+/// Objects of the clip, and its frames: enough for the memory (18 frames) to fill and for some
+/// steady frames after that.
 const OBJECTS: usize = 2;
 const FRAMES: usize = 48;
 

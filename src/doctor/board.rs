@@ -1,5 +1,6 @@
 /*!
-A Jetson's own settings: power mode and clocks, without which its numbers are of a board that is half asleep.
+A Jetson's own settings: power mode and clocks, without which its numbers are of a board that is
+half asleep.
 */
 
 use std::path::Path;

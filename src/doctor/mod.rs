@@ -7,7 +7,8 @@ files, folders, tools                                                    ├→ 
 what the user names: split, bundles, engines                             ┘
 ```
 
-A check is a line: what was looked at, how it is, what was found, what to do. Nothing is changed, nothing is measured.
+A check is a line: what was looked at, how it is, what was found, what to do. Nothing is changed,
+nothing is measured.
 */
 
 mod board;
@@ -47,8 +48,8 @@ pub struct Options {
     pub root: PathBuf,
 }
 
-/// Whether a trunk's products can be computed here: cuBLASLt is there, and the driver knows the CUDA that it was made for. Asked in
-/// child processes, for a broken library can end one.
+/// Whether a trunk's products can be computed here: cuBLASLt is there, and the driver knows the
+/// CUDA that it was made for. Asked in child processes, for a broken library can end one.
 ///
 /// # Errors
 /// A sentence that says why not, and what to type.

@@ -169,7 +169,8 @@ fn cublaslt_line(answer: Answer, needed: bool) -> Check {
     }
 }
 
-/// Whether the products of a trunk can be computed on the first GPU, as far as its driver goes; else why not and what to type.
+/// Whether the products of a trunk can be computed on the first GPU, as far as its driver goes;
+/// else why not and what to type.
 ///
 /// # Errors
 /// No library that the driver takes.
@@ -242,7 +243,8 @@ pub fn has_tensorrt(explicit: Option<&Path>) -> bool {
     tensorrts(explicit).0.iter().any(|tried| tried.opened.is_ok())
 }
 
-/// One line for each TensorRT; without a GPU it is no loss that there is none, unless the user named a place.
+/// One line for each TensorRT; without a GPU it is no loss that there is none, unless the user
+/// named a place.
 pub fn tensorrt_checks(found: &[Tried], searched: &tensorrt::Searched, gpus: &Gpus) -> Vec<Check> {
     let name = "TensorRT";
     if found.is_empty() {

@@ -10,8 +10,8 @@ use vos::ffmpeg::Ffmpeg;
 /// What encodes overlays.
 const ENCODER: &str = "libx264";
 
-/// With a driver for CUDA 13.0, Nsight Systems 2023.4.4 recorded and made no report, 2024.2.3 made reports.
-/// Older releases and newer drivers are taken to be no better.
+/// With a driver for CUDA 13.0, Nsight Systems 2023.4.4 recorded and made no report, 2024.2.3 made
+/// reports. Older releases and newer drivers are taken to be no better.
 const TOO_NEW_FOR_2023: u32 = 13;
 
 /// Nsight Systems.
@@ -50,7 +50,8 @@ pub fn nsys(gpus: &Result<Vec<FoundGpu>, String>) -> Check {
     }
 }
 
-/// Whether an nsys of this version (`2023.4.4.54-…`) is likely to make no reports with a driver for this CUDA (`13.0`).
+/// Whether an nsys of this version (`2023.4.4.54-…`) is likely to make no reports with a driver for
+/// this CUDA (`13.0`).
 fn is_too_old(version: &str, driver_cuda: &str) -> bool {
     let number = |text: &str| text.split('.').next().and_then(|first| first.parse::<u32>().ok());
     number(version).is_some_and(|year| year <= 2023)

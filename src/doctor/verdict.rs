@@ -59,7 +59,8 @@ impl Verdict {
     }
 }
 
-/// Weighs what was found. A split that nobody named does not count against the machine; one that cannot be used does.
+/// Weighs what was found. A split that nobody named does not count against the machine; one that
+/// cannot be used does.
 pub fn judge(evidence: &Evidence) -> Verdict {
     let ability = |needs: &[(bool, &'static str)]| {
         let split = (evidence.split != State::Missing, "the named split");

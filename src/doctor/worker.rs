@@ -164,7 +164,8 @@ fn tensorrt(library: PathBuf) -> Answer {
             no_parser: opened.parser_path().err().map(|error| error.to_string()),
         }),
         Err(Error::NotFound(_)) => Answer::Absent,
-        // A bare name that the loader does not know; its sentence begins with another name where a part of it is missing.
+        // A bare name that the loader does not know; its sentence begins with another name where a
+        // part of it is missing.
         Err(Error::Open { path, why })
             if path.components().count() == 1 && why.starts_with(&*path.to_string_lossy()) =>
         {

@@ -28,8 +28,8 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Makes `parent/nsight_experiment_<platform>_<timestamp>` with its folders and configuration. The timestamp is taken
-    /// here, because a name that is taken costs a second.
+    /// Makes `parent/nsight_experiment_<platform>_<timestamp>` with its folders and configuration.
+    /// The timestamp is taken here, because a name that is taken costs a second.
     ///
     /// # Errors
     /// The folder cannot be made or written to.

@@ -1,5 +1,6 @@
 /*!
-Whole experiments: what the machine is, which models run on it, a folder with everything that was decided, and the steps.
+Whole experiments: what the machine is, which models run on it, a folder with everything that was
+decided, and the steps.
 
 ```text
 arguments ─→ Spec ─→ nsight_experiment_PLATFORM_TIME/

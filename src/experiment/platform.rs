@@ -21,8 +21,8 @@ pub enum PlatformKind {
 }
 
 impl PlatformKind {
-    /// By what lies below `root`, which is `/`; in a container, where that may tell nothing, by the GPU's row in the
-    /// platform table.
+    /// By what lies below `root`, which is `/`; in a container, where that may tell nothing, by the
+    /// GPU's row in the platform table.
     pub fn detect(root: &Path, row: Option<&Platform>) -> Self {
         match board::is_jetson(root) || row.is_some_and(|row| row.tegra) {
             true => Self::Jetson,

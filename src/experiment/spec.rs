@@ -1,5 +1,6 @@
 /*!
-All that was decided at the start of an experiment, as `experiment.json` keeps it: a resumed one decides nothing anew.
+All that was decided at the start of an experiment, as `experiment.json` keeps it: a resumed one
+decides nothing anew.
 */
 
 use std::path::PathBuf;

@@ -12,7 +12,8 @@ use anyhow::{Context, Result};
 use super::spec::Ran;
 use host::child;
 
-/// A step: a subcommand of this program in a process of its own; all that it prints goes to standard error.
+/// A step: a subcommand of this program in a process of its own; all that it prints goes to
+/// standard error.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// `bench`, `profile`, …
@@ -25,7 +26,8 @@ pub struct Step {
     pub variables: Vec<(&'static str, PathBuf)>,
 }
 
-/// Exit code of a step that the user stopped, whether it caught SIGINT or SIGTERM or was ended by it.
+/// Exit code of a step that the user stopped, whether it caught SIGINT or SIGTERM or was ended by
+/// it.
 pub const STOPPED: i32 = 130;
 
 /// Runs a step to its end.

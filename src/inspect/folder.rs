@@ -1,5 +1,6 @@
 /*!
-Folders: bundles of graphs and engine folders, one line a file; and what lies below a folder of such folders.
+Folders: bundles of graphs and engine folders, one line a file; and what lies below a folder of such
+folders.
 */
 
 use std::path::{Path, PathBuf};

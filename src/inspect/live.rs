@@ -1,6 +1,6 @@
 /*!
-The parent's side of asking TensorRT about a plan: a child process opens it, and whatever becomes of the child is one
-answer. TensorRT trusts what it reads; damaged or foreign bytes have crashed it.
+The parent's side of asking TensorRT about a plan: a child process opens it, and whatever becomes of
+the child is one answer. TensorRT trusts what it reads; damaged or foreign bytes have crashed it.
 */
 
 use std::io::Read;
@@ -13,7 +13,8 @@ use anyhow::{Context, Result};
 use super::protocol::{Live, Request};
 use host::{child, threads};
 
-/// Longest time that opening one plan may take: large engines load in seconds, a library that hangs never ends.
+/// Longest time that opening one plan may take: large engines load in seconds, a library that hangs
+/// never ends.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Asks TensorRT about a plan, in a process of its own.

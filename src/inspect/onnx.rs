@@ -13,7 +13,8 @@ use tensorrt::onnx_file::{OnnxExtent, OnnxSummary, OnnxTensor, OnnxType, OnnxWei
 use vos::bundle::Bundle;
 use vos::files::sha256_of_file;
 
-/// The newest opset that TensorRT 8.6's parser reads correctly (seen: it misreads ReduceMean of opset 18).
+/// The newest opset that TensorRT 8.6's parser reads correctly (seen: it misreads ReduceMean of
+/// opset 18).
 const TENSORRT_8_OPSET: i64 = 17;
 
 /// One ONNX file.

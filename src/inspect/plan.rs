@@ -1,6 +1,6 @@
 /*!
-A plan: what its manifest says of it where one names it, what its first bytes tell, and what TensorRT says where it can
-open it. Its hash is checked before TensorRT sees a byte.
+A plan: what its manifest says of it where one names it, what its first bytes tell, and what
+TensorRT says where it can open it. Its hash is checked before TensorRT sees a byte.
 */
 
 use std::path::{Path, PathBuf};
@@ -153,8 +153,8 @@ fn is_called_a_plan(path: &Path) -> bool {
     )
 }
 
-/// The record with what only the opened engine could tell: plans built without their GPU have neither layers nor
-/// memory in their manifest.
+/// The record with what only the opened engine could tell: plans built without their GPU have
+/// neither layers nor memory in their manifest.
 fn completed(record: &PlanRecord, live: &Live) -> PlanRecord {
     let mut record = record.clone();
     if let Live::Opened(engine) = live {

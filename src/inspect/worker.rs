@@ -1,5 +1,6 @@
 /*!
-The child's side of asking TensorRT about a plan: open it, say what it is, end. It may die at any call into TensorRT.
+The child's side of asking TensorRT about a plan: open it, say what it is, end. It may die at any
+call into TensorRT.
 */
 
 use anyhow::{Context, Result, bail};

@@ -1,9 +1,9 @@
 /*!
 Memory that keeps growing: a hint at a leak.
 
-The first quarter of the samples is start-up and does not count. The rest is cut into three; memory grows where each
-third's median lies above the one before it, by similar steps, and the whole growth is well above the scatter. A program
-that loads a model late makes one step and is not meant.
+The first quarter of the samples is start-up and does not count. The rest is cut into three; memory
+grows where each third's median lies above the one before it, by similar steps, and the whole growth
+is well above the scatter. A program that loads a model late makes one step and is not meant.
 */
 
 use serde::Serialize;

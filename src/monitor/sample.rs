@@ -55,7 +55,8 @@ pub struct Extra {
     pub gpu_temperature_c: Option<f64>,
     /// Clock of the multiprocessors, MHz.
     pub sm_clock_mhz: Option<f64>,
-    /// Resident memory of the command and its descendants, GB of 2³⁰ bytes; pages that they share count in each.
+    /// Resident memory of the command and its descendants, GB of 2³⁰ bytes; pages that they share
+    /// count in each.
     pub command_rss_gb: Option<f64>,
 }
 
@@ -70,7 +71,8 @@ pub struct Sensors {
 }
 
 impl Sensors {
-    /// Opens the sensors of the GPU with NVML's number `device`, or of the Jetson whose files lie below the options' root.
+    /// Opens the sensors of the GPU with NVML's number `device`, or of the Jetson whose files lie
+    /// below the options' root.
     pub fn open(device: usize, options: &Options) -> Self {
         let target = Target { ordinal: device, pci_address: None };
         let root = options.root.clone();

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use host::process_tree;
 
-/// Sum over the tree below and with `pid`, kB; `None` where that process is not there or has no memory any more.
+/// Sum over the tree below and with `pid`, kB; `None` where that process is not there or has no
+/// memory any more.
 pub(super) fn rss_kib(proc: &Path, pid: u32) -> Option<f64> {
     let family = process_tree::of(proc, pid);
     family.first()?.rss_kib?;

@@ -23,7 +23,7 @@ pub struct Settings {
     pub command: Option<u32>,
 }
 
-/// The most of everything.
+/// Largest readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Peaks {
     /// GPU memory.
@@ -34,16 +34,16 @@ pub struct Peaks {
     pub command_rss_gb: Option<f64>,
 }
 
-/// What was seen.
+/// The readings in short.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// From first to last sample, s.
+    /// From the first sample to the end, s.
     pub seconds: f64,
     /// Samples.
     pub samples: usize,
     /// GPU and host share one memory: do not add.
     pub unified: bool,
-    /// The most of everything.
+    /// Largest readings.
     pub peaks: Peaks,
     /// Memories that kept growing: `gpu`, `ram`, `command`.
     pub growing: Vec<(&'static str, Growth)>,
@@ -79,22 +79,21 @@ pub fn watch(
         let until = if over { settings.duration.unwrap_or(next) } else { next };
         while start.elapsed() < until {
             if ended()? {
-                return Ok(seen.summary(sensors.unified));
+                return Ok(seen.summary(sensors.unified, start.elapsed()));
             }
             std::thread::sleep(POLL.min(until.saturating_sub(start.elapsed())));
         }
         if over || ended()? {
-            return Ok(seen.summary(sensors.unified));
+            return Ok(seen.summary(sensors.unified, start.elapsed()));
         }
     }
 }
 
-/// Samples folded into what is told at the end.
+/// Samples folded into the summary.
 #[derive(Default)]
 struct Seen {
     peaks: Peaks,
     samples: usize,
-    last_s: f64,
     /// GB by s: sixteen bytes a sample, of a day at one a second less than two megabytes.
     gpu: Vec<(f64, f64)>,
     ram: Vec<(f64, f64)>,
@@ -108,7 +107,6 @@ impl Seen {
             (old, new) => new.or(old),
         };
         self.samples += 1;
-        self.last_s = sample.at_s;
         self.peaks.gpu = most(self.peaks.gpu, sample.gpu);
         self.peaks.ram = most(self.peaks.ram, sample.ram);
         let rss = sample.extra.command_rss_gb;
@@ -119,11 +117,11 @@ impl Seen {
         self.command.extend(rss.map(|gb| (sample.at_s, gb)));
     }
 
-    fn summary(self, unified: bool) -> Summary {
+    fn summary(self, unified: bool, took: Duration) -> Summary {
         let series = [("gpu", &self.gpu), ("ram", &self.ram), ("command", &self.command)];
         let growing = series.into_iter().filter_map(|(name, series)| Some((name, growth(series)?)));
         Summary {
-            seconds: self.last_s,
+            seconds: took.as_secs_f64(),
             samples: self.samples,
             unified,
             peaks: self.peaks,
@@ -149,7 +147,7 @@ mod tests {
             seen.push(&sample(f64::from(at), if at == 7 { 6.0 } else { 2.0 }, Some(f64::from(at))));
         }
         seen.push(&sample(60.0, 2.0, None));
-        let summary = seen.summary(false);
+        let summary = seen.summary(false, Duration::from_secs(60));
         assert_eq!(summary.peaks.gpu.unwrap().used_gb, 6.0);
         assert_eq!((summary.peaks.ram, summary.peaks.command_rss_gb), (None, Some(59.0)));
         assert_eq!((summary.samples, summary.seconds), (61, 60.0));

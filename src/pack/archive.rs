@@ -1,5 +1,6 @@
 /*!
-A tar whose bytes depend on its files' names and contents alone: no time, no owner, no permissions of this machine.
+A tar whose bytes depend on its files' names and contents alone: no time, no owner, no permissions
+of this machine.
 */
 
 use std::fs::File;
@@ -10,7 +11,7 @@ use sha2::{Digest, Sha256};
 use tar::{Builder, EntryType, Header};
 
 use super::Sum;
-use super::contents::{Entry, Source};
+use super::contents::{Entry, PackedFrom};
 
 /// Writes the entries below `folder`; `sums` are theirs, in the same order.
 pub fn write(out: impl Write, folder: &str, entries: &[Entry], sums: &[Sum]) -> Result<()> {
@@ -32,8 +33,8 @@ fn append(builder: &mut Builder<impl Write>, folder: &str, entry: &Entry, sum: &
     header.set_gid(0);
     let name = format!("{folder}/{}", entry.name);
     match &entry.source {
-        Source::Made(bytes) => builder.append_data(&mut header, name, bytes.as_slice())?,
-        Source::File(path) => {
+        PackedFrom::Made(bytes) => builder.append_data(&mut header, name, bytes.as_slice())?,
+        PackedFrom::File(path) => {
             let file =
                 File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
             let mut reader =
@@ -76,7 +77,7 @@ mod tests {
             std::fs::write(&path, bytes).unwrap();
             Entry {
                 name: "g".into(),
-                source: Source::File(path.clone()),
+                source: PackedFrom::File(path.clone()),
                 executable: false,
                 sha256: None,
             }

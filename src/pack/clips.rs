@@ -1,5 +1,6 @@
 /*!
-The files of a split that goes along in a pack: regular files alone, each once, and which of them lie elsewhere.
+The files of a split that goes along in a pack: regular files alone, each once, and which of them
+lie elsewhere.
 */
 
 use std::collections::BTreeMap;
@@ -21,11 +22,12 @@ pub struct Clips {
     pub warnings: Vec<String>,
 }
 
-/// Lists a split. Splits are made of links at times: the files count, and those that lie elsewhere are named.
+/// Lists a split. Splits are made of links at times: the files count, and those that lie elsewhere
+/// are named.
 ///
 /// # Errors
-/// What is neither a folder nor a regular file, a name that is no UTF-8, a folder that is reached twice, as by a link to a folder
-/// above it.
+/// What is neither a folder nor a regular file, a name that is no UTF-8, a folder that is reached
+/// twice, as by a link to a folder above it.
 pub fn list(split: &Path) -> Result<Clips> {
     let root = split.canonicalize().with_context(|| format!("cannot read {}", split.display()))?;
     let mut walk = Walk { root, seen: BTreeMap::new(), out: Vec::new(), clips: Clips::default() };

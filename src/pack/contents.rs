@@ -1,5 +1,6 @@
 /*!
-The files of a pack, in the order in which they are written: by name, so that the same input gives the same bytes.
+The files of a pack, in the order in which they are written: by name, so that the same input gives
+the same bytes.
 */
 
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ use vos::prompt::PromptKind;
 const RUN: &str = include_str!("run.sh");
 
 /// Where a file's bytes come from.
-pub enum Source {
+pub enum PackedFrom {
     /// A file on disk.
     File(PathBuf),
     /// Made here.
@@ -30,7 +31,7 @@ pub struct Entry {
     /// Its path in the pack, with slashes.
     pub name: String,
     /// Its bytes.
-    pub source: Source,
+    pub source: PackedFrom,
     /// It can be run.
     pub executable: bool,
     /// The hash that its manifest promises.
@@ -40,11 +41,16 @@ pub struct Entry {
 impl Entry {
     /// A file made here.
     pub fn made(name: &str, bytes: Vec<u8>) -> Self {
-        Self { name: name.to_owned(), source: Source::Made(bytes), executable: false, sha256: None }
+        Self {
+            name: name.to_owned(),
+            source: PackedFrom::Made(bytes),
+            executable: false,
+            sha256: None,
+        }
     }
 
     fn file(name: String, path: PathBuf) -> Self {
-        Self { name, source: Source::File(path), executable: false, sha256: None }
+        Self { name, source: PackedFrom::File(path), executable: false, sha256: None }
     }
 
     fn executable(self) -> Self {
@@ -54,8 +60,8 @@ impl Entry {
     /// The file on disk, for messages.
     pub fn origin(&self) -> String {
         match &self.source {
-            Source::File(path) => path.display().to_string(),
-            Source::Made(_) => self.name.clone(),
+            PackedFrom::File(path) => path.display().to_string(),
+            PackedFrom::Made(_) => self.name.clone(),
         }
     }
 }

@@ -1,9 +1,10 @@
 /*!
-One tar that the owner of a board unpacks to get engines and measurements with one command: graphs, platform table, and
-a script (`run.sh`) that builds, tests and measures there, where TensorRT and its GPU are.
+One tar that the owner of a board unpacks to get engines and measurements with one command: graphs,
+platform table, and a script (`run.sh`) that builds, tests and measures there, where TensorRT and
+its GPU are.
 
-[`plan`] decides what goes in, [`contents`] lists it file by file, [`archive`] writes it: the same input gives the same
-bytes.
+[`plan`] decides what goes in, [`contents`] lists it file by file, [`archive`] writes it: the same
+input gives the same bytes.
 */
 
 mod archive;
@@ -17,7 +18,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
-use contents::{Entry, Source};
+use contents::{Entry, PackedFrom};
 pub use plan::{PackPlan, Wanted, plan};
 use vos::files::{atomic, sha256_of_file};
 
@@ -37,8 +38,8 @@ pub struct Packed {
 /// Writes the pack, whole or not at all.
 ///
 /// # Errors
-/// A graph that is not the one of its manifest, a file that cannot be read, no space for the pack; a pack that is there
-/// already unless `force`.
+/// A graph that is not the one of its manifest, a file that cannot be read, no space for the pack;
+/// a pack that is there already unless `force`.
 pub fn write(plan: &PackPlan, out: &Path, force: bool) -> Result<Packed> {
     if out.exists() && !force {
         bail!("{} exists; choose another --out, or replace it with --force", out.display());
@@ -78,14 +79,14 @@ struct Sum {
 
 fn sum(entry: &Entry) -> Result<Sum> {
     Ok(match &entry.source {
-        Source::Made(bytes) => {
+        PackedFrom::Made(bytes) => {
             Sum { sha256: format!("{:x}", Sha256::digest(bytes)), bytes: bytes.len() as u64 }
         }
         // Reading a pipe would wait for ever.
-        Source::File(path) if !path.is_file() => {
+        PackedFrom::File(path) if !path.is_file() => {
             bail!("cannot pack {}: it is no regular file", path.display())
         }
-        Source::File(path) => {
+        PackedFrom::File(path) => {
             let hash =
                 sha256_of_file(path).with_context(|| format!("cannot pack {}", entry.name))?;
             Sum { sha256: hash.sha256, bytes: hash.bytes }

@@ -1,5 +1,6 @@
 /*!
-What a pack is to hold: the platform's row, the models, and the bundles that `build-engines` will ask for on the board.
+What a pack is to hold: the platform's row, the models, and the bundles that `build-engines` will
+ask for on the board.
 */
 
 use std::path::PathBuf;
@@ -63,8 +64,9 @@ pub struct PackPlan {
 /// Finds everything.
 ///
 /// # Errors
-/// A platform's name that no folder should have; bundles that are missing, all of them in one message, each with the
-/// command that makes it; a bundle without the padded track that the platform asks for.
+/// A platform's name that no folder should have; bundles that are missing, all of them in one
+/// message, each with the command that makes it; a bundle without the padded track that the
+/// platform asks for.
 pub fn plan(wanted: &Wanted) -> Result<PackPlan> {
     let platform = wanted.platform.clone();
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
@@ -166,7 +168,8 @@ fn same_weights(a: &Bundle, b: &Bundle) -> bool {
         && one.overlay_sha256 == other.overlay_sha256
 }
 
-/// The first graph of a track variant and the exporter's flag for it; none where the bundle has the graph.
+/// The first graph of a track variant and the exporter's flag for it; none where the bundle has the
+/// graph.
 fn missing_track(bundle: &Bundle, variant: TrackVariant) -> Option<(Role, &'static str)> {
     let needed = match variant {
         TrackVariant::Padded => (Role::TrackPadded, "--padded-track"),

@@ -15,7 +15,7 @@ use super::name::{ReportName, set_aside};
 use super::nsys_messages::{NsysMessages, why_no_report};
 use super::settings::Settings;
 use crate::bench::plan::{BenchPlan, Job};
-use crate::bench::worker::Event;
+use crate::bench::worker::BenchEvent;
 use host::child;
 use report::nsys::Nsys;
 use vos::record::{ObjectKey, RunRecord, Status};
@@ -193,15 +193,15 @@ fn listen(output: impl BufRead) -> (Result<Reported>, Vec<String>) {
             Ok(line) => String::from_utf8_lossy(&line).into_owned(),
             Err(error) => return (Err(error), Vec::new()),
         };
-        match serde_json::from_str::<Event>(&line) {
-            Ok(Event::Object { passes, .. }) => {
+        match serde_json::from_str::<BenchEvent>(&line) {
+            Ok(BenchEvent::Object { passes, .. }) => {
                 if let Some((pass, _)) = passes.into_iter().next() {
                     reported = Reported::Pass(Box::new(pass));
                 }
             }
-            Ok(Event::Failed { reason }) => reported = Reported::Failed(reason),
+            Ok(BenchEvent::Failed { reason }) => reported = Reported::Failed(reason),
             // The reason of the pass before it names a lost device.
-            Ok(Event::Ready(_) | Event::Progress { .. } | Event::Lost { .. }) => {}
+            Ok(BenchEvent::Ready(_) | BenchEvent::Progress { .. } | BenchEvent::Lost { .. }) => {}
             // nsys's progress bar returns to the beginning of its line.
             Err(_) => others.extend(line.rsplit('\r').next().map(str::trim).map(str::to_owned)),
         }

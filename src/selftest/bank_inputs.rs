@@ -1,5 +1,6 @@
 /*!
-The memory bank's side of a case: which slots hold something, how old it is, and how empty slots are masked.
+The memory bank's side of a case: which slots hold something, how old it is, and how empty slots are
+masked.
 */
 
 use anyhow::{Context, Result, ensure};
@@ -9,8 +10,8 @@ use super::tensor::{Tensor, Values};
 use vos::bundle::Contract;
 use vos::tracker::{BankSchedule, Selection};
 
-/// What the exporter adds to the scores of empty slots (`PaddedTrack` in onnx/segexport/graphs.py): far below every
-/// score, and still a half.
+/// What the exporter adds to the scores of empty slots (`PaddedTrack` in onnx/segexport/graphs.py):
+/// far below every score, and still a half.
 const EMPTY: f32 = -1e4;
 
 /// What a long clip's frame reads when the bank holds so much.
@@ -52,8 +53,8 @@ fn padded<T: Default + Clone>(mut values: Vec<T>, slots: usize) -> Result<Vec<T>
     Ok(values)
 }
 
-/// `bias`: 0 for the keys of filled slots and [`EMPTY`] for the others. First the tokens of all memory slots, then
-/// those of all pointer slots.
+/// `bias`: 0 for the keys of filled slots and [`EMPTY`] for the others. First the tokens of all
+/// memory slots, then those of all pointer slots.
 pub fn key_bias(
     contract: &Contract,
     memories: usize,
@@ -71,7 +72,8 @@ pub fn key_bias(
     Ok(memory.chain(part(pointers, contract.max_pointers, split)).collect())
 }
 
-/// The inputs of the exact track graph that mean the same as these of the padded one: the filled slots alone, no bias.
+/// The inputs of the exact track graph that mean the same as these of the padded one: the filled
+/// slots alone, no bias.
 pub fn without_padding(inputs: &[Tensor], case: &Case) -> Result<Vec<Tensor>> {
     let Meaning::Bank { memories, pointers } = case.meaning else { return Ok(inputs.to_vec()) };
     let cut = |tensor: &Tensor| match tensor.name.as_str() {

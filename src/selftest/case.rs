@@ -1,5 +1,6 @@
 /*!
-What an engine is run with: one case for each of its profiles, and more where the same shapes mean different work.
+What an engine is run with: one case for each of its profiles, and more where the same shapes mean
+different work.
 */
 
 use anyhow::{Context, Result};

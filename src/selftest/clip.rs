@@ -1,8 +1,9 @@
 /*!
 A short clip through all engines of a model and through the CPU backend, mask beside mask.
 
-Single engines that agree with their references say nothing of what lies between them: decoding, the order of steps, the memory
-bank, the masks at the video's size. Both sides are `segtrt bench`, as a user would call it.
+Single engines that agree with their references say nothing of what lies between them: decoding, the
+order of steps, the memory bank, the masks at the video's size. Both sides are `segtrt bench`, as a
+user would call it.
 */
 
 use std::path::Path;
@@ -23,7 +24,8 @@ use vos::precision::Precision;
 use vos::prompt::PromptKind;
 use vos::synth::{SynthOptions, write_split};
 
-/// Frames of the clip: the prompted one and five that read a memory that fills. A large model takes a CPU seconds a frame.
+/// Frames of the clip: the prompted one and five that read a memory that fills. A large model takes
+/// a CPU seconds a frame.
 const FRAMES: usize = 6;
 /// Size of its frames, pixels.
 const SIZE: (usize, usize) = (320, 240);
@@ -87,7 +89,8 @@ pub fn make(scratch: &Path) -> Result<()> {
     .map(|_| ())
 }
 
-/// Runs the clip in `scratch` on a folder's engines and on `reference`, the fp32 bundle of the same model.
+/// Runs the clip in `scratch` on a folder's engines and on `reference`, the fp32 bundle of the same
+/// model.
 pub fn run(folder: &Folder, reference: &Bundle, settings: &Settings, scratch: &Path) -> ClipRow {
     let compared = compare(folder, reference, settings, scratch);
     judge(folder.key(), reference.manifest.weights.source == "random", compared)
@@ -146,7 +149,8 @@ fn common(key: &EngineKey, tag: &str, split: &Path) -> Vec<String> {
     words.into_iter().chain(rest).map(str::to_owned).collect()
 }
 
-/// With random weights a memory is chaotic: what half precision rounds away may become another mask. That says nothing of a GPU.
+/// With random weights a memory is chaotic: what half precision rounds away may become another
+/// mask. That says nothing of a GPU.
 fn judge(key: EngineKey, is_random: bool, compared: Result<Agreement>) -> ClipRow {
     let agreement = compared.as_ref().ok().copied();
     let (verdict, said) = match compared {

@@ -38,7 +38,8 @@ pub fn difference(ours: &[f32], reference: &[f32]) -> Option<Difference> {
     Some(Difference { relative: number(relative), max_abs: number(greatest) })
 }
 
-/// Intersection over union of the masks that two logit maps mean (positive: object); 1 where both are empty.
+/// Intersection over union of the masks that two logit maps mean (positive: object); 1 where both
+/// are empty.
 pub fn mask_iou(ours: &[f32], reference: &[f32]) -> f64 {
     let (mut both, mut either) = (0_usize, 0_usize);
     for (a, b) in ours.iter().zip(reference) {

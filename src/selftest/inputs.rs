@@ -1,9 +1,9 @@
 /*!
 Random inputs that mean something: what each of a graph's inputs holds in a run on a clip.
 
-White noise everywhere would find a missing kernel, but not a wrong one: attention over noise is flat, and indices have
-few values that make sense. So features come from the reference encoder, points lie in the image, and a bank looks as
-the tracker leaves it.
+White noise everywhere would find a missing kernel, but not a wrong one: attention over noise is
+flat, and indices have few values that make sense. So features come from the reference encoder,
+points lie in the image, and a bank looks as the tracker leaves it.
 */
 
 use anyhow::{Result, bail};
@@ -17,7 +17,8 @@ use vos::noise::Noise;
 /// The encoder's outputs, which all other graphs take.
 pub const FEATURES: [&str; 3] = ["feat", "hr0", "hr1"];
 
-/// Logits of a mask stay within this; the decoder clips nothing, but trained ones do not go much further.
+/// Logits of a mask stay within this; the decoder clips nothing, but trained ones do not go much
+/// further.
 const GREATEST_LOGIT: f32 = 10.0;
 
 /// Makes inputs for one model.
@@ -100,7 +101,8 @@ impl Inputs<'_> {
     }
 }
 
-/// One point of an object is a click on it (1); of two, both are corners of a box (2, 3); more are clicks.
+/// One point of an object is a click on it (1); of two, both are corners of a box (2, 3); more are
+/// clicks.
 fn labels(count: usize, per_object: usize) -> Vec<i32> {
     (0..count)
         .map(|index| match (per_object, index % per_object.max(1)) {
@@ -126,7 +128,8 @@ fn blobs(noise: &mut Noise, count: usize, side: usize) -> Vec<f32> {
     mask
 }
 
-/// Smooth logits: a few hills of both signs, scaled so that the highest reaches ±[`GREATEST_LOGIT`].
+/// Smooth logits: a few hills of both signs, scaled so that the highest reaches
+/// ±[`GREATEST_LOGIT`].
 fn waves(noise: &mut Noise, count: usize, side: usize) -> Vec<f32> {
     const HILLS: usize = 6;
     let mut logits = Vec::with_capacity(count);

@@ -1,5 +1,6 @@
 /*!
-Runs an encoder that is cut as a frame would have it run: all its parts, and between them what this program computes itself.
+Runs an encoder that is cut as a frame would have it run: all its parts, and between them what this
+program computes itself.
 */
 
 use std::path::Path;

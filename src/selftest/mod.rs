@@ -1,9 +1,11 @@
 /*!
-The self-test: the kernels against the CPU code that they equal ([`kernels`]), then the engines, each run on random inputs
-and compared with ONNX Runtime on the same inputs, and all of them together on a short clip ([`clip`]).
+The self-test: the kernels against the CPU code that they equal ([`kernels`]), then the engines,
+each run on random inputs and compared with ONNX Runtime on the same inputs, and all of them
+together on a short clip ([`clip`]).
 
-What the owner of a new board runs first. A plan that TensorRT takes can still be wrong there: a kernel that overflows
-in half precision, an output that is never written, a fusion that this GPU's tactics get wrong.
+What the owner of a new board runs first. A plan that TensorRT takes can still be wrong there: a
+kernel that overflows in half precision, an output that is never written, a fusion that this GPU's
+tactics get wrong.
 
 ```text
 folders ─→ supervise ─→ worker (a process a folder): case ─→ inputs ─┬→ engine_run (GPU) ─┬→ verdict ─→ rows
@@ -36,7 +38,7 @@ pub use engine_run::Repeats;
 pub use folders::{Asked, Folder, find, parts_of, reference_of};
 pub use kernels::{KernelReport, KernelRow};
 pub use protocol::{Opened, Settings};
-pub use record::{Cost, EngineKey, Row, Timing};
+pub use record::{Cost, EngineKey, EngineRow, Timing};
 pub use same_masks::{Agreement, same_masks};
 pub use supervise::{References, run};
 pub use verdict::{Judged, Verdict};

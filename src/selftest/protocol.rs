@@ -1,6 +1,6 @@
 /*!
-What a self-test and its workers say to each other: one [`Job`] on a worker's standard input, one JSON line per [`Event`]
-on its standard output.
+What a self-test and its workers say to each other: one [`Job`] on a worker's standard input, one
+JSON line per [`SelftestEvent`] on its standard output.
 */
 
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::engine_run::Repeats;
-use super::record::{PlanKey, Row};
+use super::record::{EngineRow, PlanKey};
 
 /// What a worker is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ pub struct Settings {
 /// What a worker says.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum Event {
+pub enum SelftestEvent {
     /// Everything is opened.
     Ready(Opened),
     /// A plan cannot be opened: none of its cases will come.
@@ -67,7 +67,7 @@ pub enum Event {
         /// Its number.
         case: usize,
         /// Its rows.
-        rows: Vec<Row>,
+        rows: Vec<EngineRow>,
     },
     /// The worker cannot go on.
     Failed {

@@ -33,7 +33,8 @@ pub struct Cost {
 pub struct LayerCost {
     /// TensorRT's name: the nodes that were fused into it.
     pub layer: String,
-    /// The middle time of the runs, ms. The profiler keeps layers apart, so the sum exceeds the engine's own time.
+    /// The middle time of the runs, ms. The profiler keeps layers apart, so the sum exceeds the
+    /// engine's own time.
     pub median_ms: f64,
 }
 
@@ -69,7 +70,7 @@ impl From<&PlanRecord> for PlanKey {
 
 /// One row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub struct EngineRow {
     /// Which engine.
     #[serde(flatten)]
     pub engine: EngineKey,
@@ -94,7 +95,7 @@ pub struct Row {
     pub reason: Option<String>,
 }
 
-impl Row {
+impl EngineRow {
     /// What the plan is called: "track"; none where the folder as a whole failed.
     pub fn plan_name(&self) -> Option<&'static str> {
         self.role.map(Role::name)

@@ -1,5 +1,6 @@
 /*!
-Runs any ONNX graph on named tensors in ONNX Runtime on the processor: the other side of every comparison.
+Runs any ONNX graph on named tensors in ONNX Runtime on the processor: the other side of every
+comparison.
 */
 
 use std::path::{Path, PathBuf};
@@ -18,7 +19,8 @@ use runtime::backend::Provider;
 use runtime::backend::{self, plain};
 use vos::bundle::{Bundle, Role};
 
-/// The graphs of a model, fp32 but for parts that are there in fp16 alone; one of them loaded at a time.
+/// The graphs of a model, fp32 but for parts that are there in fp16 alone; one of them loaded at a
+/// time.
 pub struct Reference {
     environment: Environment,
     library: PathBuf,
@@ -41,7 +43,8 @@ pub enum Parts {
 }
 
 impl Reference {
-    /// Opens ONNX Runtime for this bundle, and for `cuts` those of `parts`; graphs are loaded, and their hashes checked, when they are first run.
+    /// Opens ONNX Runtime for this bundle, and for `cuts` those of `parts`; graphs are loaded, and
+    /// their hashes checked, when they are first run.
     pub fn open(
         bundle: Bundle,
         (parts, cuts): (Parts, Vec<Role>),
@@ -65,7 +68,8 @@ impl Reference {
 
     /// What an engine of this role should give for these inputs.
     ///
-    /// A padded track step is compared with the exact one over the filled slots alone: padding must change nothing.
+    /// A padded track step is compared with the exact one over the filled slots alone: padding must
+    /// change nothing.
     pub fn expected(&mut self, role: Role, case: &Case, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         match role {
             _ if case.meaning == Meaning::Joined => self.run(Role::Encoder, inputs),
@@ -106,7 +110,8 @@ pub fn load(environment: &Environment, path: &Path, threads: usize) -> Result<Se
         .with_context(|| format!("ONNX Runtime cannot load {}", path.display()))
 }
 
-/// Runs a graph; tensors that it does not declare are left out, the others are converted to its element types.
+/// Runs a graph; tensors that it does not declare are left out, the others are converted to its
+/// element types.
 ///
 /// # Errors
 /// An input that is missing, or whose type or shape does not fit.

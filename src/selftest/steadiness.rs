@@ -1,11 +1,12 @@
 /*!
 Whether a case asks a question with one answer.
 
-The mask decoder chooses: among its candidate masks by their estimated quality, and for boxes by how stable a mask is.
-Where two candidates are nearly equal, the smallest rounding takes the other one and every output differs, although
-nothing is wrong (seen with EdgeTAM's random weights and a box: fp16 in ONNX Runtime itself, relative error 0.65). So a
-case that fails is asked again of the reference with inputs shaken by a tenth of the allowed error. If that alone moves
-an output by more than all of the allowed error, the case decides nothing, and other inputs are taken.
+The mask decoder chooses: among its candidate masks by their estimated quality, and for boxes by how
+stable a mask is. Where two candidates are nearly equal, the smallest rounding takes the other one
+and every output differs, although nothing is wrong (seen with EdgeTAM's random weights and a box:
+fp16 in ONNX Runtime itself, relative error 0.65). So a case that fails is asked again of the
+reference with inputs shaken by a tenth of the allowed error. If that alone moves an output by more
+than all of the allowed error, the case decides nothing, and other inputs are taken.
 */
 
 use anyhow::Result;

@@ -11,8 +11,8 @@ use anyhow::Result;
 
 use super::case::{Case, cases};
 use super::folders::Folder;
-use super::protocol::{Event, Job, Opened, Settings};
-use super::record::{EngineKey, PlanKey, Row};
+use super::protocol::{Job, Opened, SelftestEvent, Settings};
+use super::record::{EngineKey, EngineRow, PlanKey};
 use host::child::{self, End};
 
 /// A folder whose worker dies this often in a row, without a case in between, is given up.
@@ -30,18 +30,20 @@ struct Item {
 pub struct References {
     /// The fp32 bundle.
     pub bundle: PathBuf,
-    /// The bundle that parts were built from, where it is known: fp32 bundles may be cut otherwise, or not at all.
+    /// The bundle that parts were built from, where it is known: fp32 bundles may be cut otherwise,
+    /// or not at all.
     pub parts: Option<PathBuf>,
 }
 
-/// Tests all plans of a folder; returns its rows and what they ran on, none where no worker came so far. No further worker is started
-/// once `stopped` says so: one that Ctrl-C ended is none that died.
+/// Tests all plans of a folder; returns its rows and what they ran on, none where no worker came so
+/// far. No further worker is started once `stopped` says so: one that Ctrl-C ended is none that
+/// died.
 pub fn run(
     folder: &Folder,
     reference: Option<References>,
     settings: &Settings,
     stopped: impl Fn() -> bool,
-) -> Result<(Vec<Row>, Option<Opened>)> {
+) -> Result<(Vec<EngineRow>, Option<Opened>)> {
     let key = folder.key();
     let mut rows = Vec::new();
     let mut queue = queue(folder, &key, &mut rows);
@@ -76,13 +78,13 @@ pub fn run(
         };
         for item in queue.drain(..lost) {
             let case = (item.case.profile, item.case.label.as_str());
-            rows.push(Row::failed(&key, Some(&item.plan), Some(case), &why));
+            rows.push(EngineRow::failed(&key, Some(&item.plan), Some(case), &why));
         }
     }
     Ok((rows, opened))
 }
 
-fn queue(folder: &Folder, key: &EngineKey, rows: &mut Vec<Row>) -> VecDeque<Item> {
+fn queue(folder: &Folder, key: &EngineKey, rows: &mut Vec<EngineRow>) -> VecDeque<Item> {
     let mut queue = VecDeque::new();
     for plan in &folder.manifest.plans {
         let of = PlanKey::from(plan);
@@ -91,12 +93,12 @@ fn queue(folder: &Folder, key: &EngineKey, rows: &mut Vec<Row>) -> VecDeque<Item
                 let cases = cases.into_iter().enumerate();
                 queue.extend(cases.map(|(number, case)| Item { plan: of.clone(), number, case }));
             }
-            Err(error) => rows.push(Row::failed(key, Some(&of), None, &format!("{error:#}"))),
+            Err(error) => rows.push(EngineRow::failed(key, Some(&of), None, &format!("{error:#}"))),
         }
     }
     if folder.manifest.plans.is_empty() {
         let why = format!("no plans; build them with: {}", folder.manifest.rebuild_command());
-        rows.push(Row::failed(key, None, None, &why));
+        rows.push(EngineRow::failed(key, None, None, &why));
     }
     queue
 }
@@ -117,25 +119,25 @@ fn one_worker(
     job: &Job,
     key: &EngineKey,
     queue: &mut VecDeque<Item>,
-    rows: &mut Vec<Row>,
+    rows: &mut Vec<EngineRow>,
     ready: &mut Option<Opened>,
     stopped: &impl Fn() -> bool,
 ) -> Result<End> {
     let (mut worker, _input) = child::start("selftest-worker", job)?;
     let mut told = None;
-    for event in child::events::<Event>(&mut worker)? {
+    for event in child::events::<SelftestEvent>(&mut worker)? {
         match event? {
-            Event::Ready(opened) => *ready = Some(opened),
-            Event::NoPlan { plan, reason } => {
+            SelftestEvent::Ready(opened) => *ready = Some(opened),
+            SelftestEvent::NoPlan { plan, reason } => {
                 queue.retain(|item| item.plan != plan);
-                rows.push(Row::failed(key, Some(&plan), None, &reason));
+                rows.push(EngineRow::failed(key, Some(&plan), None, &reason));
             }
-            Event::Case { plan, case, rows: found } => {
+            SelftestEvent::Case { plan, case, rows: found } => {
                 queue.retain(|item| (&item.plan, item.number) != (&plan, case));
                 found.iter().for_each(say);
                 rows.extend(found);
             }
-            Event::Failed { reason } => told = Some(reason),
+            SelftestEvent::Failed { reason } => told = Some(reason),
         }
         if stopped() {
             // It may be gone already.
@@ -145,7 +147,7 @@ fn one_worker(
     child::end(worker, told)
 }
 
-fn say(row: &Row) {
+fn say(row: &EngineRow) {
     let plan = row.plan_name().unwrap_or_default();
     let output = row.output.as_ref().map_or("", |judged| judged.output.as_str());
     let reason = row.reason.as_deref().unwrap_or_default();
@@ -186,7 +188,8 @@ mod tests {
             tensorrt_lib: None,
             ort_lib: None,
         };
-        // At once, and while the first worker is at work: this program's tests are no worker, which is a death.
+        // At once, and while the first worker is at work: this program's tests are no worker, which
+        // is a death.
         for after in 0..2 {
             let asked = std::cell::Cell::new(0);
             let stopped = || asked.replace(asked.get() + 1) >= after;

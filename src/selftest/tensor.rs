@@ -1,8 +1,8 @@
 /*!
 Tensors on the host, and their bytes in the element types of engines.
 
-Values are kept as f32 or i32: every half and bfloat16 is exactly an f32, so both sides of a comparison can be fed the
-very same numbers whatever their types are.
+Values are kept as f32 or i32: every half and bfloat16 is exactly an f32, so both sides of a
+comparison can be fed the very same numbers whatever their types are.
 */
 
 use anyhow::{Context, Result, bail, ensure};
@@ -10,7 +10,8 @@ use half::{bf16, f16};
 
 use tensorrt::DataType;
 
-/// What output memory is filled with before a run: a NaN in every floating-point type, and one that no arithmetic makes.
+/// What output memory is filled with before a run: a NaN in every floating-point type, and one that
+/// no arithmetic makes.
 pub const POISON: u8 = 0xFF;
 
 /// The values of a tensor, row after row.

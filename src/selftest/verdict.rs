@@ -8,9 +8,10 @@ Whether an output is good enough, and why not.
 | best | 2e-2 | layer by layer fp16 or TF32, which has 11 bits too |
 | bf16 | 2e-2 | a starting point: 8 bits, eight times fp16's error; `--max-error` where a board shows more |
 
-`iou`, `ious` and `score` are single numbers, qualities and a logit, all of order 1: near 0 a relative error of one number
-says nothing, so there the absolute error counts where it is the smaller. Mask agreement of `low` is reported and does
-not decide: the logits' own error bounds it, and where most logits are near 0 few pixels decide it.
+`iou`, `ious` and `score` are single numbers, qualities and a logit, all of order 1: near 0 a
+relative error of one number says nothing, so there the absolute error counts where it is the
+smaller. Mask agreement of `low` is reported and does not decide: the logits' own error bounds it,
+and where most logits are near 0 few pixels decide it.
 */
 
 use serde::{Deserialize, Serialize};
@@ -79,7 +80,8 @@ pub struct Judged {
     pub reason: Option<String>,
 }
 
-/// Judges an output. `replayed` is the same output of a CUDA graph, which must not differ from the enqueued run's.
+/// Judges an output. `replayed` is the same output of a CUDA graph, which must not differ from the
+/// enqueued run's.
 pub fn judge(
     name: &str,
     ours: &Readback,

@@ -15,8 +15,8 @@ use super::engine_run::{self, Output};
 use super::folders::Folder;
 use super::inputs::Inputs;
 use super::joined::Joined;
-use super::protocol::{Event, Job, Opened, Settings};
-use super::record::{Cost, EngineKey, PlanKey, Row};
+use super::protocol::{Job, Opened, SelftestEvent, Settings};
+use super::record::{Cost, EngineKey, EngineRow, PlanKey};
 use super::reference::{Parts, Reference};
 use super::steadiness::is_steady;
 use super::tensor::Tensor;
@@ -43,7 +43,7 @@ const UNSTEADY: &str =
 pub fn run() -> Result<()> {
     match run_job() {
         Ok(()) => Ok(()),
-        Err(error) => child::send(&Event::Failed { reason: format!("{error:#}") }),
+        Err(error) => child::send(&SelftestEvent::Failed { reason: format!("{error:#}") }),
     }
 }
 
@@ -51,21 +51,22 @@ fn run_job() -> Result<()> {
     let job: Job = child::read_job()?;
     child::end_with_parent()?;
     let mut worker = Worker::open(&job)?;
-    child::send(&Event::Ready(worker.opened.clone()))?;
+    child::send(&SelftestEvent::Ready(worker.opened.clone()))?;
     for (plan, numbers) in &job.todo {
         match worker.open_plan(plan) {
             Ok((engine, cases, bytes)) => {
                 for (number, case) in cases.iter().enumerate().filter(|(n, _)| numbers.contains(n))
                 {
                     let rows = worker.case(plan, &engine, case, bytes);
-                    child::send(&Event::Case { plan: plan.clone(), case: number, rows })?;
+                    child::send(&SelftestEvent::Case { plan: plan.clone(), case: number, rows })?;
                     // After a fault on the device nothing that this process says is worth anything.
                     worker.gpu.synchronize().context("the GPU's context is lost")?;
                 }
             }
-            Err(error) => {
-                child::send(&Event::NoPlan { plan: plan.clone(), reason: format!("{error:#}") })?
-            }
+            Err(error) => child::send(&SelftestEvent::NoPlan {
+                plan: plan.clone(),
+                reason: format!("{error:#}"),
+            })?,
         }
     }
     Ok(())
@@ -139,16 +140,16 @@ impl Worker {
         engine: &Engine,
         case: &Case,
         bytes: Option<u64>,
-    ) -> Vec<Row> {
+    ) -> Vec<EngineRow> {
         let of = (case.profile, case.label.as_str());
         match self.try_case(plan.role, engine, case) {
             Ok(Tried { judged, mut cost, seed }) => {
                 cost.engine_bytes = bytes;
-                let row = |judged| Row::of(&self.key, plan, of, seed, &cost, judged);
+                let row = |judged| EngineRow::of(&self.key, plan, of, seed, &cost, judged);
                 judged.into_iter().map(row).collect()
             }
             Err(error) => {
-                vec![Row::failed(&self.key, Some(plan), Some(of), &format!("{error:#}"))]
+                vec![EngineRow::failed(&self.key, Some(plan), Some(of), &format!("{error:#}"))]
             }
         }
     }

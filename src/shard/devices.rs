@@ -1,8 +1,9 @@
 /*!
-A shard on each GPU of this host, all at the same time: which GPUs, and one child of this program for each.
+A shard on each GPU of this host, all at the same time: which GPUs, and one child of this program
+for each.
 
-A child sees one GPU only (`CUDA_VISIBLE_DEVICES`), as its device 0. What it prints goes to a file in its folder; what is said
-here is how far each is and how it ended.
+A child sees one GPU only (`CUDA_VISIBLE_DEVICES`), as its device 0. What it prints goes to a file
+in its folder; what is said here is how far each is and how it ended.
 */
 
 use std::fs::{File, OpenOptions};
@@ -68,7 +69,8 @@ pub fn find(ordinals: &[usize]) -> Result<Vec<Facts>, String> {
     Ok(found)
 }
 
-/// Value of [`VISIBLE`] for a child that uses GPU `ordinal` of this process, whose own value is `now`.
+/// Value of [`VISIBLE`] for a child that uses GPU `ordinal` of this process, whose own value is
+/// `now`.
 pub fn visible(ordinal: usize, now: Option<&str>) -> String {
     // The driver stops at the first invalid entry, so the entries before it count as listed.
     let entries = now.filter(|now| !now.trim().is_empty()).map(|now| now.split(','));
@@ -114,7 +116,8 @@ struct Running<'a> {
     rows: usize,
 }
 
-/// Runs all tasks at the same time, each to its own end. Ctrl-C ends all of them; the flag says that it came.
+/// Runs all tasks at the same time, each to its own end. Ctrl-C ends all of them; the flag says
+/// that it came.
 ///
 /// # Errors
 /// Ctrl-C cannot be taken over. A task that fails, or cannot begin, costs itself only.

@@ -1,8 +1,8 @@
 /*!
 The sidecar's members that are not passes, of one shard and of all together.
 
-What is the same on all shards is said once; what differs (hosts, GPUs, addresses) is left out there and stands in the list
-of the shards, so that no shard speaks for the others.
+What is the same on all shards is said once; what differs (hosts, GPUs, addresses) is left out there
+and stands in the list of the shards, so that no shard speaks for the others.
 */
 
 use std::collections::BTreeMap;

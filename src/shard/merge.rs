@@ -1,9 +1,11 @@
 /*!
-The run folders of shards as one run folder: rows.jsonl, tables, sidecar, masks and overlays as one bench leaves them.
+The run folders of shards as one run folder: rows.jsonl, tables, sidecar, masks and overlays as one
+bench leaves them.
 
-Journals are put together, not tables: each row goes to its place in the whole selection, and every file is then written by
-the code that writes it for a bench. What is in the folder already stays unless a shard has it anew, so that merging again
-after a repaired shard keeps the reports' names of the other rows.
+Journals are put together, not tables: each row goes to its place in the whole selection, and every
+file is then written by the code that writes it for a bench. What is in the folder already stays
+unless a shard has it anew, so that merging again after a repaired shard keeps the reports' names of
+the other rows.
 */
 
 use std::ffi::OsStr;
@@ -20,7 +22,8 @@ use vos::files::{
 };
 use vos::strides::Strides;
 
-/// Settings that hosts may have different values of without measuring another thing; their values are then told by shard.
+/// Settings that hosts may have different values of without measuring another thing; their values
+/// are then told by shard.
 const BY_HOST: [&str; 2] = ["threads", "gpu"];
 
 /// What came together.
@@ -39,7 +42,7 @@ pub struct Merged {
 }
 
 /// One shard's folder.
-struct Part {
+struct ShardRun {
     shard: Shard,
     folder: PathBuf,
     configuration: Map<String, Value>,
@@ -49,11 +52,12 @@ struct Part {
     journal: JournalReader,
 }
 
-/// Merges the run folders of all shards of a run (`folder_of` names each) into `output`. None where no shard has begun. A
-/// shard whose files are damaged costs its own rows.
+/// Merges the run folders of all shards of a run (`folder_of` names each) into `output`. None where
+/// no shard has begun. A shard whose files are damaged costs its own rows.
 ///
 /// # Errors
-/// A shard that is of another run, or an output that cannot be written. The shards' folders are only read.
+/// A shard that is of another run, or an output that cannot be written. The shards' folders are
+/// only read.
 pub fn merge(
     of: usize,
     folder_of: &dyn Fn(Shard) -> PathBuf,
@@ -62,7 +66,7 @@ pub fn merge(
     let mut merged = Merged::default();
     let mut parts = Vec::new();
     for shard in Shard::all(of) {
-        match Part::open(shard, folder_of(shard))? {
+        match ShardRun::open(shard, folder_of(shard))? {
             Some(Ok(part)) => parts.push(part),
             Some(Err(damage)) => merged.damaged.push((shard.part, format!("{damage:#}"))),
             None => merged.missing.push(shard.part),
@@ -80,7 +84,7 @@ pub fn merge(
     let timed_region = first.head.timed_region.clone();
     for part in &mut parts {
         link_files(&part.folder, output)?;
-        let Part { folder, selection, journal, .. } = part;
+        let ShardRun { folder, selection, journal, .. } = part;
         journal.each(|video, mut line| {
             let Some(at) = selection.iter().position(|name| name == video) else {
                 bail!("{} has a row of {video:?}, which is no clip of the run", folder.display());
@@ -96,7 +100,7 @@ pub fn merge(
         timed_region,
         ..Sidecar::default()
     };
-    let told: Vec<Value> = parts.iter().map(Part::told).collect();
+    let told: Vec<Value> = parts.iter().map(ShardRun::told).collect();
     sidecar.environment.insert("shards".to_owned(), told.into());
     for part in &mut parts {
         sidecar.inputs.append(&mut part.head.inputs);
@@ -107,7 +111,8 @@ pub fn merge(
     Ok(Some(merged))
 }
 
-/// The merged run: continued where it is of the same settings; else begun, and the old rows are set aside as by a bench.
+/// The merged run: continued where it is of the same settings; else begun, and the old rows are set
+/// aside as by a bench.
 fn begin(
     output: &Path,
     configuration: Configuration,
@@ -122,7 +127,7 @@ fn begin(
     Ok(store)
 }
 
-impl Part {
+impl ShardRun {
     /// None where the shard has not begun; the inner error is what is damaged of its files.
     fn open(shard: Shard, folder: PathBuf) -> Result<Option<Result<Self>>> {
         if !ResultStore::is_there(&folder) || !folder.join(SIDECAR).is_file() {
@@ -169,7 +174,11 @@ impl Part {
 }
 
 /// The configuration of the whole run.
-fn together(parts: &[Part], of: usize, differing: &mut Vec<String>) -> Result<Map<String, Value>> {
+fn together(
+    parts: &[ShardRun],
+    of: usize,
+    differing: &mut Vec<String>,
+) -> Result<Map<String, Value>> {
     let first = &parts[0];
     let mut all = first.configuration.clone();
     all.insert("videos".to_owned(), first.selection.clone().into());
@@ -211,10 +220,11 @@ fn together(parts: &[Part], of: usize, differing: &mut Vec<String>) -> Result<Ma
     Ok(all)
 }
 
-/// Every clip is in one shard. Hosts that see other files of the split come to other shards, and clips would be lost unseen.
-fn cover(parts: &[Part], of: usize) -> Result<()> {
+/// Every clip is in one shard. Hosts that see other files of the split come to other shards, and
+/// clips would be lost unseen.
+fn cover(parts: &[ShardRun], of: usize) -> Result<()> {
     for clip in &parts[0].selection {
-        let has = |part: &&Part| part.videos().any(|video| video == clip);
+        let has = |part: &&ShardRun| part.videos().any(|video| video == clip);
         let shards: Vec<String> = parts.iter().filter(has).map(|p| p.shard.to_string()).collect();
         let all_there = parts.len() == of;
         ensure!(
@@ -231,8 +241,8 @@ fn cover(parts: &[Part], of: usize) -> Result<()> {
     Ok(())
 }
 
-/// Everything in the folder that the store does not write (masks, overlays), also in the other one; without a copy where the
-/// file system can.
+/// Everything in the folder that the store does not write (masks, overlays), also in the other one;
+/// without a copy where the file system can.
 fn link_files(from: &Path, to: &Path) -> Result<()> {
     let listed = || format!("cannot list {}", from.display());
     for entry in std::fs::read_dir(from).with_context(listed)? {

@@ -1,12 +1,14 @@
 /*!
-One part of a run's clips, so that several GPUs or machines share them, and the parts' results as one run again.
+One part of a run's clips, so that several GPUs or machines share them, and the parts' results as
+one run again.
 
 ```text
 selected clips ─→ partition ─→ Shard 1/N … N/N ─→ a bench each, in a folder each ─→ merge ─→ one run folder
 ```
 
-[`partition`] is the same in every process, so nothing has to be handed around; [`devices`] runs a shard on each GPU of
-this host; [`merge`] puts journals together, so that every table is what one bench would have written.
+[`partition`] is the same in every process, so nothing has to be handed around; [`devices`] runs a
+shard on each GPU of this host; [`merge`] puts journals together, so that every table is what one
+bench would have written.
 */
 
 pub mod devices;

@@ -1,8 +1,9 @@
 /*!
 Which clips a part gets.
 
-Clips are heavy first (frames to run, times objects), each to the part that has the least so far; on a tie to the part with
-fewer clips, then to the one that comes first. Nothing but the clips decides, so every process comes to the same parts.
+Clips are heavy first (frames to run, times objects), each to the part that has the least so far; on
+a tie to the part with fewer clips, then to the one that comes first. Nothing but the clips decides,
+so every process comes to the same parts.
 */
 
 use super::Shard;

@@ -58,8 +58,8 @@ pub struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Waits until every task has ended; none where the user stopped that. `queue` tells what waits or runs, `rows` how much
-    /// is measured.
+    /// Waits until every task has ended; none where the user stopped that. `queue` tells what waits
+    /// or runs, `rows` how much is measured.
     pub fn wait(
         &self,
         mut queue: impl FnMut() -> Result<BTreeMap<usize, Live>>,

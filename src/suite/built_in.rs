@@ -1,8 +1,8 @@
 /*!
 The predecessor's three suites: names, image sizes and strides are its own.
 
-SA-V is annotated on every fourth frame, so an annotation stride of 6 scores every twelfth frame and not every sixth; the
-descriptions say what is scored.
+SA-V is annotated on every fourth frame, so an annotation stride of 6 scores every twelfth frame and
+not every sixth; the descriptions say what is scored.
 */
 
 use super::{Experiment, Suite};
@@ -12,9 +12,9 @@ use vos::strides::Strides;
 pub(super) const NAMES: [&str; 3] = ["additional", "lowfps", "stride_sweep"];
 
 /// Name, description, image size, input stride, annotation stride.
-type Row = (&'static str, &'static str, usize, usize, usize);
+type BuiltIn = (&'static str, &'static str, usize, usize, usize);
 
-const ADDITIONAL: [Row; 2] = [
+const ADDITIONAL: [BuiltIn; 2] = [
     ("imgsz512_baseline", "512 pixels, every frame, every annotation", 512, 1, 0),
     (
         "imgsz768_stride6",
@@ -25,7 +25,7 @@ const ADDITIONAL: [Row; 2] = [
     ),
 ];
 
-const LOW_FPS: [Row; 2] = [
+const LOW_FPS: [BuiltIn; 2] = [
     (
         "imgsz768_input12_anno6",
         "768 pixels, 12 frames a second, annotations on multiples of 4 frames (6 Hz)",
@@ -42,7 +42,7 @@ const LOW_FPS: [Row; 2] = [
     ),
 ];
 
-const STRIDE_SWEEP: [Row; 4] = [
+const STRIDE_SWEEP: [BuiltIn; 4] = [
     ("imgsz768_stride8", "768 pixels, every 8th frame fed and scored (3 Hz)", 768, 8, 8),
     ("imgsz1024_stride4", "1024 pixels, every 4th frame fed and scored (6 Hz)", 1024, 4, 4),
     (
@@ -58,13 +58,13 @@ const STRIDE_SWEEP: [Row; 4] = [
 /// The suite of that name; hyphens and underscores are the same.
 pub(super) fn find(text: &str) -> Option<Suite> {
     let name = text.replace('-', "_");
-    let (rows, summary): (&[Row], &str) = match name.as_str() {
+    let (rows, summary): (&[BuiltIn], &str) = match name.as_str() {
         "additional" => (&ADDITIONAL, "additional_experiments_summary.csv"),
         "lowfps" => (&LOW_FPS, "lowfps_suite_summary.csv"),
         "stride_sweep" => (&STRIDE_SWEEP, "stride_sweep_summary.csv"),
         _ => return None,
     };
-    let experiment = |&(name, description, imgsz, input, annotation): &Row| Experiment {
+    let experiment = |&(name, description, imgsz, input, annotation): &BuiltIn| Experiment {
         name: name.to_owned(),
         description: description.to_owned(),
         imgsz: Some(imgsz),

@@ -17,7 +17,7 @@ const LAST: &str = "setup_ms";
 
 /// An experiment and its table.
 #[derive(Clone, Debug)]
-pub struct Part<'a> {
+pub struct ExperimentTable<'a> {
     /// What its rows are of.
     pub experiment: &'a Experiment,
     /// Its `sav_benchmark_summary.csv`.
@@ -28,7 +28,7 @@ pub struct Part<'a> {
 ///
 /// # Errors
 /// A table that cannot be read, or that has other columns than the first.
-pub fn combine(path: &Path, parts: &[Part<'_>]) -> Result<usize> {
+pub fn combine(path: &Path, parts: &[ExperimentTable<'_>]) -> Result<usize> {
     let mut header: Vec<String> = Vec::new();
     let mut rows: Vec<Vec<String>> = Vec::new();
     for part in parts {
@@ -88,7 +88,7 @@ mod tests {
         let part = |experiment, name: &str, text: &str| {
             let table = dir.path().join(name);
             std::fs::write(&table, text).unwrap();
-            Part { experiment, table }
+            ExperimentTable { experiment, table }
         };
         let first = part(&a, "a.csv", "video,setup_ms,status\r\nv0,1.5,ok\r\n");
         let second = part(&b, "b.csv", "video,setup_ms,status\r\n\"v,1\",,failed\r\n");

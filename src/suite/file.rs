@@ -32,7 +32,8 @@ struct Table {
 /// Reads the suite in `path`; its table is named after the file.
 ///
 /// # Errors
-/// A file that cannot be read or is no list of experiments, names that are no folders or come twice.
+/// A file that cannot be read or is no list of experiments, names that are no folders or come
+/// twice.
 pub(super) fn read(path: &Path) -> Result<Suite> {
     let said = || format!("cannot read the suite {}", path.display());
     let text = std::fs::read_to_string(path).with_context(said)?;

@@ -1,8 +1,8 @@
 /*!
 Suites: several benches of the same clips under different conditions, and one table of them all.
 
-The predecessor had three, each a script with its experiments written in; these are here by their names, and a file in the
-same form makes another.
+The predecessor had three, each a script with its experiments written in; these are here by their
+names, and a file in the same form makes another.
 */
 
 mod built_in;
@@ -12,7 +12,7 @@ mod file;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-pub use combine::{Part, combine};
+pub use combine::{ExperimentTable, combine};
 
 use vos::strides::Strides;
 

@@ -1,6 +1,7 @@
 /*!
-How engines are built that only have to work: with as little search as the release knows, and as many plans at a time as the
-machine bears. Nothing that is measured with them says how fast anything is.
+How engines are built that only have to work: with as little search as the release knows, and as
+many plans at a time as the machine bears. Nothing that is measured with them says how fast anything
+is.
 */
 
 use crate::doctor::Gpus;
@@ -12,7 +13,8 @@ const LEVEL: &str = "0";
 /// Host memory of one building process at most, MiB, as `build-engines --jobs` says.
 const HOST_MIB: f64 = 5.0 * 1024.0;
 
-/// Memory of a GPU that is left for one building process, MiB: its context, TensorRT's libraries, a small network.
+/// Memory of a GPU that is left for one building process, MiB: its context, TensorRT's libraries, a
+/// small network.
 const GPU_MIB: f64 = 2.0 * 1024.0;
 
 /// What is said of every speed of a test run.
@@ -29,8 +31,8 @@ pub fn build_flags(plans: usize, gpus: &Gpus) -> [String; 4] {
     ["--opt-level", LEVEL, "--jobs", &jobs.to_string()].map(str::to_owned)
 }
 
-/// Plans at a time: no more than there are, than processors, and than fit into what is free of the host's memory (one where
-/// nobody knows how much that is) and of the GPU's own.
+/// Plans at a time: no more than there are, than processors, and than fit into what is free of the
+/// host's memory (one where nobody knows how much that is) and of the GPU's own.
 fn at_a_time(
     plans: usize,
     processors: usize,

@@ -12,7 +12,8 @@ use vos::stats;
 /// Reads the summary of a bench over `objects` objects.
 ///
 /// # Errors
-/// A file that is not there, rows too few or too many, or a row without a number; the sentence says which.
+/// A file that is not there, rows too few or too many, or a row without a number; the sentence says
+/// which.
 pub fn measured(out_dir: &Path, objects: usize) -> Result<String> {
     let path = out_dir.join(summary_csv::FILE_NAME);
     let mut reader = csv::Reader::from_path(&path)
@@ -39,7 +40,8 @@ pub fn measured(out_dir: &Path, objects: usize) -> Result<String> {
     ensure!(speeds.iter().all(|fps| *fps > 0.0), "a row has 0 fps");
     let mean = |values: &[f64]| stats::mean(values).unwrap_or_default();
     Ok(format!(
-        "{objects} objects, {:.1} fps, J&F {:.1} %",
+        "{}, {:.1} fps, J&F {:.1} %",
+        host::counted(objects, "object"),
         mean(&speeds),
         100.0 * mean(&qualities)
     ))

@@ -1,8 +1,9 @@
 /*!
 The system's memory while a model runs.
 
-On a Jetson the GPU's memory is part of the board's: what the system uses is the primary number there, and the GPU's is
-never added to it. The system's is of all programs; the rows' own columns are of the model's process.
+On a Jetson the GPU's memory is part of the board's: what the system uses is the primary number
+there, and the GPU's is never added to it. The system's is of all programs; the rows' own columns
+are of the model's process.
 */
 
 use std::path::Path;

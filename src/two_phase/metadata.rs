@@ -1,5 +1,6 @@
 /*!
-The two files between the phases, byte for byte as Python's `json.dump(…, indent=2)` would write them.
+The two files between the phases, byte for byte as Python's `json.dump(…, indent=2)` would write
+them.
 */
 
 use std::io::Write;
@@ -129,7 +130,8 @@ fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
         .with_context(|| format!("{} is damaged; run the first phase again", path.display()))
 }
 
-/// As `json.dumps(value, indent=2)`: what is not printable ASCII stands only inside strings, and is escaped there.
+/// As `json.dumps(value, indent=2)`: what is not printable ASCII stands only inside strings, and is
+/// escaped there.
 fn python_json(value: &impl Serialize) -> Result<String> {
     let text = serde_json::to_string_pretty(value)?;
     let mut out = String::with_capacity(text.len());

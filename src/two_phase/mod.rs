@@ -1,12 +1,14 @@
 /*!
-The predecessor's scheme for boards with little memory: prepare everything in one phase, measure in another.
+The predecessor's scheme for boards with little memory: prepare everything in one phase, measure in
+another.
 
 ```text
 A  scan → check prompts → engines or bundles → (frames) ─→ metadata.json, inference_config.json
 B  for each model: a fresh bench ─→ its own rows ─→ jetson_benchmark_summary.csv
 ```
 
-Phase B decides nothing: what A wrote down is what it measures, and where the split has changed since it says so.
+Phase B decides nothing: what A wrote down is what it measures, and where the split has changed
+since it says so.
 */
 
 mod memory;

@@ -1,5 +1,6 @@
 /*!
-The presets of the predecessor's `run_jetson_benchmark.sh`. There they overrode what the user typed; here the user wins.
+The presets of the predecessor's `run_jetson_benchmark.sh`. There they overrode what the user typed;
+here the user wins.
 */
 
 use clap::ValueEnum;

@@ -1,5 +1,6 @@
 /*!
-The scan of the first phase: which clips have which frames and objects, and which objects can be prompted.
+The scan of the first phase: which clips have which frames and objects, and which objects can be
+prompted.
 */
 
 use serde_json::{Map, Value};
@@ -44,7 +45,8 @@ pub fn scan(
         let limit = if limit_objects == 0 { usize::MAX } else { limit_objects };
         let mut objects = Map::new();
         for object in clip.objects.iter().take(limit) {
-            // Whether an object can be prompted does not depend on how: any non-empty mask gives every kind of prompt.
+            // Whether an object can be prompted does not depend on how: any non-empty mask gives
+            // every kind of prompt.
             let (kind, policy) = (PromptKind::Points, PromptPolicy::Predecessor);
             match ObjectPrompt::new(object, clip.frames.len(), size, kind, policy) {
                 Ok(prompt) => {

@@ -1,7 +1,9 @@
 /*!
-`jetson_benchmark_summary.csv`: the rows of all models in the predecessor's order and columns, ours behind them.
+`jetson_benchmark_summary.csv`: the rows of all models in the predecessor's order and columns, ours
+behind them.
 
-Values are taken over from each model's own summary as they stand there, so that no number can change on the way.
+Values are taken over from each model's own summary as they stand there, so that no number can
+change on the way.
 */
 
 use std::collections::HashMap;

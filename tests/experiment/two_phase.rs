@@ -131,7 +131,7 @@ fn presets_yield_to_what_was_typed_and_unusable_objects_are_told() {
         .assert()
         .success()
         .stderr(contains("  [obj 000] empty mask at 0, skipping object"))
-        .stderr(contains("1 objects in 1 of 1 clips can be prompted"));
+        .stderr(contains("1 object in 1 of 1 clip can be prompted"));
     assert!(!case.out().exists(), "the second phase ran");
     let args = &case.json("inference_config.json")["args"];
     for (name, expected) in [

@@ -1,11 +1,43 @@
 /*!
-Ctrl-C and SIGTERM as a flag, for commands that stop their children before they end.
+Ctrl-C and SIGTERM: as a flag, for commands that stop their children before they end, or as an end
+with last words, for commands whose files are complete at any moment.
 */
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+
+/// Exit code of a program that SIGINT ended, as shells report it.
+pub const STOPPED: i32 = 130;
+
+type Words = Box<dyn Fn() -> String + Send>;
+
+static LAST_WORDS: Mutex<Option<Words>> = Mutex::new(None);
+
+/// Ends the process on Ctrl-C with [`STOPPED`], after these words on standard error. Later words
+/// replace earlier ones. Does nothing where [`flag`] has Ctrl-C already.
+pub fn end_with(words: impl Fn() -> String + Send + 'static) {
+    let earlier =
+        LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner).replace(Box::new(words));
+    if earlier.is_some() {
+        return;
+    }
+    let _ = ctrlc::set_handler(|| {
+        let words = LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(words) = words.as_ref() {
+            // The terminal has just shown ^C, or a bar.
+            crate::message::line(format_args!("\n{}", words()));
+        }
+        std::process::exit(STOPPED);
+    });
+}
+
+/// Gives a Ctrl-C that has just ended a child the time to end this process, too.
+pub fn settle() {
+    std::thread::sleep(Duration::from_millis(100));
+}
 
 /// Catches Ctrl-C, once in a process: the flag is set when it comes.
 ///

@@ -12,6 +12,7 @@ pub mod message;
 pub mod board;
 pub mod child;
 pub mod colour;
+mod counted;
 pub mod ctrl_c;
 pub mod meminfo;
 pub mod on_path;
@@ -26,4 +27,5 @@ pub mod threads;
 pub mod timed_command;
 mod usage;
 
+pub use counted::{are, counted};
 pub use usage::UsageError;

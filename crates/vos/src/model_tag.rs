@@ -66,6 +66,16 @@ impl ModelTag {
         MODELS.iter().any(|(root, model)| *model == network && ALL.contains(root))
     }
 
+    /// The tag that is most like `text`; none where no tag is alike.
+    pub fn nearest(text: &str) -> Option<String> {
+        const ALIKE: f64 = 0.8;
+        let masks = MODELS.iter().map(|(root, _)| format!("{root}_mask"));
+        let likeness = |tag: String| (strsim::normalized_damerau_levenshtein(&tag, text), tag);
+        let all = Self::every().into_iter().chain(masks).map(likeness);
+        let best = all.max_by(|a, b| a.0.total_cmp(&b.0))?;
+        (best.0 >= ALIKE).then_some(best.1)
+    }
+
     /// All tags, for messages.
     pub fn known() -> String {
         let roots: Vec<&str> = MODELS.iter().map(|(tag, _)| *tag).collect();
@@ -87,6 +97,9 @@ mod tests {
         assert_eq!(parse("sam2_huge_points"), None);
         assert_eq!(parse("edgetam_clicks"), None);
         assert!(ModelTag::is_published("sam2.1_tiny") && !ModelTag::is_published("edgetam_mini"));
+        let nearest = ModelTag::nearest("edgetam_mini_pionts");
+        assert_eq!(nearest.as_deref(), Some("edgetam_mini_points"));
+        assert_eq!(ModelTag::nearest("yolo"), None);
         assert!(ModelTag::all().iter().all(|tag| parse(tag).is_some()));
     }
 }

@@ -29,7 +29,7 @@ impl ClipRunner for Failing {
         _repeats: usize,
         _keep: &dyn Fn(usize, usize) -> bool,
         _progress: &mut dyn FnMut(),
-    ) -> Result<Vec<Pass>, ObjectError> {
+    ) -> Result<Vec<ClipPass>, ObjectError> {
         self.prepared += usize::from(request.prepared.is_some());
         Err(ObjectError::inference(1, anyhow::anyhow!("no")))
     }
@@ -52,8 +52,8 @@ impl ClipRunner for Resting<'_> {
         _repeats: usize,
         keep: &dyn Fn(usize, usize) -> bool,
         progress: &mut dyn FnMut(),
-    ) -> Result<Vec<Pass>, ObjectError> {
-        let mut pass = Pass::default();
+    ) -> Result<Vec<ClipPass>, ObjectError> {
+        let mut pass = ClipPass::default();
         let mask =
             self.truth.mask(request.objects[0].span.start, request.geometry.video_size()).unwrap();
         for frame in request.objects[0].span.indices() {

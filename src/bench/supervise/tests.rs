@@ -21,8 +21,8 @@ fn plan(out_dir: &std::path::Path) -> BenchPlan {
     .unwrap()
 }
 
-/// Runs a bench over two models and three objects whose workers do as `worker` says; the reasons of its rows, model by model, and
-/// for which models workers were started.
+/// Runs a bench over two models and three objects whose workers do as `worker` says; the reasons of
+/// its rows, model by model, and for which models workers were started.
 fn run_with(
     mut worker: impl FnMut(&mut VecDeque<Item>, &mut Option<Loaded>) -> Life,
 ) -> (Vec<Vec<String>>, Vec<usize>) {

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::Outcome;
 use crate::commands::headings::{MEASURING, OUTPUT};
+use host::{are, counted};
 use report::regression::{
     Baseline, ChangeVerdict, Check, Difference, Limits, RunSummary, Store, check, differences,
 };
@@ -147,12 +148,14 @@ fn warn_of(run: &RunSummary, which: &str) {
     let (passes, invalid) = run.passes();
     if invalid > 0 {
         log::warn!(
-            "{invalid} of {passes} passes of {which} are INVALID (verdict_reason says why): their \
-             spread hides more"
+            "{invalid} of {} of {which} {} INVALID (reasons: column verdict_reason): a wide spread \
+             hides small changes",
+            counted(passes, "pass"),
+            are(invalid)
         );
     }
     if run.unmeasured() > 0 {
-        log::warn!("{} objects of {which} have no measured pass", run.unmeasured());
+        log::warn!("{which}: {} without a measured pass", counted(run.unmeasured(), "object"));
     }
     let objects = run.models.iter().flat_map(|model| &model.objects);
     if objects.clone().any(|object| object.passes.len() == 1) {
@@ -234,7 +237,7 @@ fn print_check(baseline: &Baseline, run: &RunSummary, allowed: &[Difference], ch
         version(run)
     );
     for found in allowed {
-        println!("compared although {}", found.sentence());
+        println!("compared in spite of a difference: {}", found.sentence());
     }
     if checked.comparisons.is_empty() {
         println!("no number is left to compare");
@@ -244,7 +247,7 @@ fn print_check(baseline: &Baseline, run: &RunSummary, allowed: &[Difference], ch
     for lost in &checked.lost {
         let reason = lost.reason.as_deref().unwrap_or("no reason is told");
         println!(
-            "{}: {} was measured in the baseline and is not any more ({reason})",
+            "{}: {} was measured in the baseline and not in this run ({reason})",
             lost.model, lost.object
         );
     }
@@ -257,12 +260,16 @@ fn print_check(baseline: &Baseline, run: &RunSummary, allowed: &[Difference], ch
         _ => format!(", {} too short to judge", count(ChangeVerdict::NotJudged)),
     };
     println!(
-        "{worse} worse, {missing} missing, {unclear} unclear, {} better, {} the same{untold}; {} \
-         objects lost",
+        "{worse} worse, {missing} missing, {unclear} unclear, {} better, {} the same{untold}; \
+         objects lost: {}",
         count(ChangeVerdict::Better),
         count(ChangeVerdict::Same),
         checked.lost.len()
     );
+    let passes = [&baseline.run, run].map(RunSummary::passes);
+    if passes.iter().all(|(passes, invalid)| passes > &0 && passes == invalid) {
+        println!("All passes of both runs are INVALID: this check proves nothing about speed.");
+    }
     if !not_judged.is_empty() {
         println!("{}", table::too_short(&not_judged));
     }

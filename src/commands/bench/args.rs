@@ -105,7 +105,7 @@ pub struct BenchArgs {
     /// How frames are resized to the square network input.
     #[arg(long, help_heading = DATA, value_enum, default_value = "stretch")]
     pub geometry: GeometryKind,
-    /// Rules of the metrics J and F.
+    /// Rules of the metrics J and F. Screens show percent; CSV and JSON files hold 0..1.
     #[arg(long, help_heading = MEASURING, value_enum, default_value = "predecessor")]
     pub metrics: MetricsKind,
     /// What runs the networks.
@@ -228,8 +228,8 @@ pub struct GpuArgs {
     /// Threads that decode frames in advance [default: all processors but one, at most 8].
     #[arg(long, help_heading = GPU, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub decode_threads: Option<u32>,
-    /// Decoder of JPEG frames: turbo (libjpeg-turbo on the host, pixels as Pillow's) or nvjpeg (NVIDIA's nvJPEG on the GPU, other
-    /// pixels; see fidelity in docs/reference/columns.md).
+    /// Decoder of JPEG frames: turbo (libjpeg-turbo on the host, pixels as Pillow's) or nvjpeg
+    /// (NVIDIA's nvJPEG on the GPU, other pixels; see fidelity in docs/reference/columns.md).
     #[arg(
         long,
         help_heading = GPU,

@@ -1,5 +1,6 @@
 /*!
-Finds the engine folder of a model by GPU, precision and image size; or an error with the command that builds it.
+Finds the engine folder of a model by GPU, precision and image size; or an error with the command
+that builds it.
 */
 
 use std::path::PathBuf;
@@ -22,7 +23,8 @@ pub struct Catalogue {
     folders: Vec<Folder>,
     root: PathBuf,
     gpu: Facts,
-    /// The default precision of the GPU's row in the platform table; none for a GPU that it does not have.
+    /// The default precision of the GPU's row in the platform table; none for a GPU that it does
+    /// not have.
     usual: Option<Precision>,
 }
 

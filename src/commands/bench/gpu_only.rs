@@ -1,6 +1,6 @@
 /*!
-Flags of `segtrt bench` that only the TensorRT pipeline supports. Another backend refuses them, because it would measure
-something else without notice.
+Flags of `segtrt bench` that only the TensorRT pipeline supports. Another backend refuses them,
+because it would measure something else without notice.
 */
 
 use anyhow::{Result, bail};

@@ -1,5 +1,6 @@
 /*!
-Warns about result files that rows of an earlier run lack: a resumed run does not measure these rows again.
+Warns about result files that rows of an earlier run lack: a resumed run does not measure these rows
+again.
 */
 
 use std::path::PathBuf;

@@ -16,11 +16,12 @@ pub(in crate::commands) mod table;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::bench::plan::{BenchPlan, ModelPlan, ShardPlan};
+use crate::bench::plan::{BenchModel, BenchPlan, ShardPlan};
 use crate::bench::progress::Display;
 use crate::bench::supervise;
 use crate::bench::teacher_check;
@@ -30,10 +31,12 @@ use crate::commands::Outcome;
 use crate::environment;
 use crate::shard::Shard;
 pub use args::{BackendChoice, BenchArgs, GpuArgs, Toggle, parse_precision};
-use host::UsageError;
 use host::child;
 use host::colour;
+use host::ctrl_c;
 use host::printable::printable;
+use host::shell;
+use host::{UsageError, counted};
 use plan::{Resolved, resolve};
 use remarks::remarks as bench_remarks;
 use runtime::engine::{EngineManifest, PlanRecord};
@@ -168,10 +171,11 @@ impl Report {
     fn outcome(&self) -> Outcome {
         let Self { failed, skipped, incomplete, left_out, .. } = self;
         if failed + skipped > 0 {
-            eprintln!("{failed} rows failed and {skipped} were skipped; see the column reason");
+            let failed = counted(*failed, "row");
+            eprintln!("{failed} failed, {skipped} skipped; see the column reason");
         }
         if *incomplete > 0 {
-            eprintln!("{incomplete} rows lack a failed pass; see the column reason");
+            eprintln!("{}: a pass failed; see the column reason", counted(*incomplete, "row"));
         }
         match failed + incomplete + left_out {
             0 => Outcome::Done,
@@ -210,6 +214,7 @@ pub(in crate::commands) fn measure(args: &BenchArgs) -> Result<Report> {
     let (rows, keys) = (work.rows() * plan.models.len(), work.keys());
     let done = store.done_of(|key| keys.contains(&(key.video.as_str(), key.object.as_str())));
     let mut display = Display::new(rows, done);
+    tell_on_ctrl_c(&plan, rows, &display);
     if done > 0 {
         display.line(&format!("{done} of {rows} rows exist already"));
     }
@@ -254,6 +259,20 @@ pub(in crate::commands) fn measure(args: &BenchArgs) -> Result<Report> {
         Ok(all.into_iter().filter(|path| path.exists()).collect())
     });
     Ok(Report { models, remarks, failed, skipped, incomplete, left_out, overlay, ended })
+}
+
+/// Ctrl-C names the rows that are kept and the command that continues.
+fn tell_on_ctrl_c(plan: &BenchPlan, rows: usize, display: &Display) {
+    let (done, folder) = (display.rows_done(), plan.out_dir.display().to_string());
+    let mut words: Vec<String> = std::env::args().collect();
+    if !words.iter().any(|word| word == "--resume") {
+        words.push("--resume".to_owned());
+    }
+    let command = shell::line(words.iter().map(String::as_str));
+    ctrl_c::end_with(move || {
+        let done = done.load(Ordering::Relaxed);
+        format!("Stopped. {done} of {} kept in {folder}. Continue: {command}", counted(rows, "row"))
+    });
 }
 
 /// The settings that a resumed run must share.
@@ -324,7 +343,7 @@ struct ModelFiles {
 }
 
 impl ModelFiles {
-    fn of(plan: &BenchPlan, model: &ModelPlan) -> Result<Self> {
+    fn of(plan: &BenchPlan, model: &BenchModel) -> Result<Self> {
         let dir = &model.dir;
         if let Some(gpu) = &plan.gpu {
             let gone = || format!("{} has no engine.json; build the engines again", dir.display());

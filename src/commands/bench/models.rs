@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow, bail};
 
 use super::args::{BackendChoice, BenchArgs};
 use super::engines::Catalogue;
-use crate::bench::plan::ModelPlan;
+use crate::bench::plan::BenchModel;
 use host::{UsageError, share};
 use vos::bundle::{self, Bundle, WantedBundle};
 use vos::model_tag::ModelTag;
@@ -77,14 +77,14 @@ impl ModelSource {
         }
     }
 
-    fn find(&self, tag: ModelTag, args: &BenchArgs) -> Result<ModelPlan> {
+    fn find(&self, tag: ModelTag, args: &BenchArgs) -> Result<BenchModel> {
         match self {
             Self::Bundles(bundles, roots) => {
                 let precision = args.precision.as_deref().unwrap_or(USUAL_PRECISION);
                 let wanted = WantedBundle { model: &tag.network, imgsz: args.imgsz, precision };
                 let found = bundle::find(bundles, roots, &wanted)?;
                 let model = &found.manifest.model;
-                Ok(ModelPlan {
+                Ok(BenchModel {
                     dir: absolute(&found.dir),
                     imgsz: model.imgsz,
                     precision: precision_of(&found)?,
@@ -93,7 +93,7 @@ impl ModelSource {
             }
             Self::Engines(catalogue) => {
                 let found = catalogue.find(&tag, args.imgsz, args.precision.as_deref())?;
-                Ok(ModelPlan {
+                Ok(BenchModel {
                     dir: absolute(&found.dir),
                     imgsz: found.manifest.bundle.model.imgsz,
                     precision: found.manifest.precision,
@@ -118,7 +118,7 @@ fn precision_of(bundle: &Bundle) -> Result<Precision> {
 ///
 /// # Errors
 /// None of them can run.
-pub(super) fn models(args: &BenchArgs) -> Result<(Vec<ModelPlan>, usize)> {
+pub(super) fn models(args: &BenchArgs) -> Result<(Vec<BenchModel>, usize)> {
     let source = ModelSource::of(args)?;
     let all = ["", "all"].contains(&args.models.trim());
     let tags = match all {
@@ -129,16 +129,15 @@ pub(super) fn models(args: &BenchArgs) -> Result<(Vec<ModelPlan>, usize)> {
         bail!(UsageError(source.nothing_there()));
     }
     let mut models = Vec::new();
-    let (mut left_out, mut told) = (0, Vec::new());
+    let (mut left_out, mut refused) = (0, Vec::new());
     for text in &tags {
         match model(text, args, &source) {
             Ok(model) => models.push(model),
             Err(error) => {
                 // The prompts of a model lack the same bundle.
                 let why = format!("{error:#}");
-                if !told.contains(&why) {
-                    log::warn!("{why}");
-                    told.push(why);
+                if !refused.contains(&why) {
+                    refused.push(why);
                 }
                 // "all" means every model found; only a model asked for by name can be missing.
                 left_out += usize::from(!all);
@@ -146,14 +145,10 @@ pub(super) fn models(args: &BenchArgs) -> Result<(Vec<ModelPlan>, usize)> {
         }
     }
     if models.is_empty() {
-        return Err(UsageError(format!(
-            "No valid models selected: --models {} selects no model that can run (see the warnings); \
-             known tags: {}",
-            args.models,
-            ModelTag::known()
-        ))
-        .into());
+        let why = refused.join("\n  ");
+        bail!(UsageError(format!("No valid models selected:\n  {why}")));
     }
+    refused.iter().for_each(|why| log::warn!("{why}"));
     Ok((models, left_out))
 }
 
@@ -164,14 +159,16 @@ pub(super) fn models(args: &BenchArgs) -> Result<(Vec<ModelPlan>, usize)> {
 pub(in crate::commands) fn available(
     tags: &[String],
     args: &BenchArgs,
-) -> Result<Vec<(String, Result<ModelPlan>)>> {
+) -> Result<Vec<(String, Result<BenchModel>)>> {
     let source = ModelSource::of(args)?;
     Ok(tags.iter().map(|text| (text.clone(), model(text, args, &source))).collect())
 }
 
-fn model(text: &str, args: &BenchArgs, source: &ModelSource) -> Result<ModelPlan> {
+fn model(text: &str, args: &BenchArgs, source: &ModelSource) -> Result<BenchModel> {
     let tag = ModelTag::parse(text, args.prompt).ok_or_else(|| {
-        anyhow!("Unknown model tag: {text} (skipping); known tags are {}", ModelTag::known())
+        let near = ModelTag::nearest(text);
+        let near = near.map_or_else(|| ".".to_owned(), |tag| format!("; did you mean {tag}?"));
+        anyhow!("Unknown model tag: {text} (skipping){near} Known tags: {}", ModelTag::known())
     })?;
     source.find(tag, args)
 }

@@ -96,7 +96,8 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
     Ok(Resolved { plan, split, left_out })
 }
 
-/// ONNX Runtime's TensorRT provider builds an engine for each new shape, inside a pass and without progress.
+/// ONNX Runtime's TensorRT provider builds an engine for each new shape, inside a pass and without
+/// progress.
 fn usual_stall_limit(args: &BenchArgs) -> u64 {
     let builds = args.backend != BackendChoice::TensorRt && args.ort_provider == Provider::Tensorrt;
     if builds { 0 } else { child::USUAL_LIMIT_S }
@@ -110,7 +111,8 @@ pub fn strides(args: &BenchArgs) -> Strides {
     }
 }
 
-/// Logits are exchanged between a frame's mask and its memory, before the next frame begins, and once for each frame.
+/// Logits are exchanged between a frame's mask and its memory, before the next frame begins, and
+/// once for each frame.
 fn one_frame_at_a_time(args: &BenchArgs) -> Result<()> {
     let flag = match (&args.teacher, args.save_logits) {
         (Some(_), _) => "--teacher",

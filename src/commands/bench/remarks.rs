@@ -4,6 +4,7 @@ Remarks below the table of a bench: INVALID rows, short rows, and time outside t
 
 use std::collections::BTreeMap;
 
+use host::{are, counted};
 use vos::record::{Judgement, SummaryRecord, Weight};
 use vos::stats;
 
@@ -48,15 +49,24 @@ fn invalid(rows: &[&SummaryRecord]) -> Option<String> {
         .iter()
         .map(|(code, (count, sentence))| format!("{code} ({count}): {sentence}"))
         .collect();
-    (!bad.is_empty())
-        .then(|| format!("{} of {} rows are INVALID; {}", bad.len(), rows.len(), told.join("; ")))
+    (!bad.is_empty()).then(|| {
+        format!(
+            "{} of {} {} INVALID; {}",
+            bad.len(),
+            counted(rows.len(), "row"),
+            are(bad.len()),
+            told.join("; ")
+        )
+    })
 }
 
 fn unjudged(rows: &[&SummaryRecord]) -> Option<String> {
     let short = judged(rows, Judgement::Unjudged);
     let said = short.iter().find_map(|row| row.pooled.verdict.findings.first())?;
     let (count, all) = (short.len(), rows.len());
-    Some(format!("{count} of {all} rows are too short to judge; the first: {}", said.sentence))
+    let all = counted(all, "row");
+    let are = are(count);
+    Some(format!("{count} of {all} {are} too short to judge; the first: {}", said.sentence))
 }
 
 fn residue(rows: &[&SummaryRecord]) -> Option<String> {
@@ -121,7 +131,7 @@ mod tests {
         ];
         let expected = [
             "b: 2 of 3 rows are INVALID; drift (1): drift it was; throttled (2): throttled it was",
-            "a: 1 of 1 rows are too short to judge; the first: few_frames it was",
+            "a: 1 of 1 row is too short to judge; the first: few_frames it was",
             "a: 2.500 ms of each frame, 25 %, are outside its stages",
         ];
         assert_eq!(remarks(rows.iter()), expected);

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use super::args::BuildEnginesArgs;
 use super::planned::{ModelBuild, PlannedPlan, Resolved};
 use super::progress::{Progress, announcement};
-use super::row::{Row, Status};
+use super::row::{BuildRow, Status};
 use super::{trunk, weights, whole};
 use crate::commands::Outcome;
 use crate::doctor;
@@ -23,7 +23,7 @@ use runtime::engine::{EngineManifest, PlanRecord, manifest};
 use vos::bundle::{FusedPart, Role, Trunk};
 
 /// The exit status for these rows.
-pub fn outcome(rows: &[Row], supervisor: &Supervisor) -> Outcome {
+pub fn outcome(rows: &[BuildRow], supervisor: &Supervisor) -> Outcome {
     match rows.iter().any(|row| row.status == Status::Failed) {
         _ if supervisor.is_stopped() => Outcome::Stopped,
         true => Outcome::PartlyFailed,
@@ -36,7 +36,7 @@ pub fn build_all(
     resolved: &Resolved,
     args: &BuildEnginesArgs,
     supervisor: &Supervisor,
-) -> Result<Vec<Row>> {
+) -> Result<Vec<BuildRow>> {
     if let Some(logs) = &args.build_log {
         std::fs::create_dir_all(logs).with_context(|| {
             format!("cannot create the log folder {}; choose another --build-log", logs.display())
@@ -61,7 +61,7 @@ pub fn build_all(
         .collect();
     let to_build = tasks.iter().filter(|(_, planned, _)| planned.why.is_some()).count();
     let (next, progress) = (AtomicUsize::new(0), Progress::new(to_build));
-    let rows: Mutex<Vec<(usize, Row)>> = Mutex::default();
+    let rows: Mutex<Vec<(usize, BuildRow)>> = Mutex::default();
     let mut first = 0;
     for (model, manifest) in resolved.models.iter().zip(&manifests) {
         for row in weights::copy(model, &lock(manifest)) {
@@ -173,17 +173,17 @@ struct Building<'a> {
 }
 
 impl Building<'_> {
-    fn row(&self, line: &mut BuilderProcess<'_>) -> Row {
+    fn row(&self, line: &mut BuilderProcess<'_>) -> BuildRow {
         let (model, job) = (self.model, &self.planned.job);
         let bundle = &model.bundle.manifest;
-        let of = |record: &PlanRecord, status| Row::of(&model.name, record, status, bundle);
+        let of = |record: &PlanRecord, status| BuildRow::of(&model.name, record, status, bundle);
         let there = self.planned.why.is_none();
         if let Some(record) = lock(self.manifest).plan(job.role)
             && there
         {
             return of(record, Status::UpToDate);
         }
-        let failed = |not: &NotBuilt| Row::failed(&model.name, self.planned, not);
+        let failed = |not: &NotBuilt| BuildRow::failed(&model.name, self.planned, not);
         let built = match model.bundle.verify(&[job.role]) {
             Ok(()) => self.progress.build(job, line),
             Err(error) => Err(NotBuilt { kind: FailureKind::Graph, reason: format!("{error:#}") }),

@@ -1,5 +1,6 @@
 /*!
-What a build is about to do, and how far it is: a bar for each plan at work on a terminal, lines elsewhere.
+What a build is about to do, and how far it is: a bar for each plan at work on a terminal, lines
+elsewhere.
 */
 
 use std::io::IsTerminal;

@@ -1,5 +1,6 @@
 /*!
-From the flags of `build-engines` to a list of plans: platform, GPU, TensorRT, bundles, and the engines that exist already.
+From the flags of `build-engines` to a list of plans: platform, GPU, TensorRT, bundles, and the
+engines that exist already.
 */
 
 use std::path::{Path, PathBuf};
@@ -88,7 +89,8 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// The model's bundle and its recipe; a sentence where a model of the platform's list has no bundle.
+    /// The model's bundle and its recipe; a sentence where a model of the platform's list has no
+    /// bundle.
     fn bundle_of(
         &self,
         model: &str,

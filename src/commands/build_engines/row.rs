@@ -26,10 +26,11 @@ pub enum Status {
 
 /// One plan's row.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct BuildRow {
     /// "edgetam_1024_fp16".
     pub model: String,
-    /// Its graph; "encoder_trunk", "mask_decoder" or "memory_encoder" for weights, which are no plan.
+    /// Its graph; "encoder_trunk", "mask_decoder" or "memory_encoder" for weights, which are no
+    /// plan.
     pub role: &'static str,
     /// Its file name.
     pub file: String,
@@ -49,7 +50,7 @@ pub struct Row {
     pub reason: Option<String>,
 }
 
-impl Row {
+impl BuildRow {
     /// The row of a plan that is there.
     pub fn of(model: &str, record: &PlanRecord, status: Status, bundle: &Manifest) -> Self {
         Self {
@@ -132,7 +133,7 @@ impl Row {
 }
 
 /// What became of a plan, in words.
-pub fn status(row: &Row) -> String {
+pub fn status(row: &BuildRow) -> String {
     match (row.status, row.failure) {
         (Status::Built, _) => "built",
         (Status::Copied, _) => "copied",

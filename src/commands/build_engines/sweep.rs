@@ -1,8 +1,9 @@
 /*!
-`build-engines --sweep-workspace`: the same engines under one workspace cap after another, and what each cap costs in
-build time, memory and latency.
+`build-engines --sweep-workspace`: the same engines under one workspace cap after another, and what
+each cap costs in build time, memory and latency.
 
-Each cap has a folder of its own, so that the sweep touches no engine in use; all share one timing cache.
+Each cap has a folder of its own, so that the sweep touches no engine in use; all share one timing
+cache.
 */
 
 use std::collections::HashMap;
@@ -14,7 +15,7 @@ use super::args::BuildEnginesArgs;
 use super::jobs::{build_all, outcome, say_before};
 use super::planned::Resolved;
 use super::resolve::{default_timing_cache, resolve};
-use super::row::{Row, mib, status};
+use super::row::{BuildRow, mib, status};
 use crate::commands::Outcome;
 use crate::selftest::{self, Folder, Repeats, Settings, Timing};
 use host::screen_table;
@@ -28,8 +29,9 @@ const REPEATS: Repeats = Repeats { warmup: 10, runs: 50, layer_runs: 0 };
 #[derive(Serialize)]
 struct Swept {
     #[serde(flatten)]
-    build: Row,
-    /// Time of a replayed CUDA graph of the last profile, the fullest; of plain enqueues where it cannot be recorded.
+    build: BuildRow,
+    /// Time of a replayed CUDA graph of the last profile, the fullest; of plain enqueues where it
+    /// cannot be recorded.
     latency: Option<Timing>,
     /// Why there is no latency.
     latency_problem: Option<String>,
@@ -71,7 +73,7 @@ pub fn run(args: &BuildEnginesArgs) -> Result<Outcome> {
         true => println!("{}", serde_json::to_string_pretty(&swept)?),
         false => println!("{}", table(&swept)),
     }
-    let rows: Vec<Row> = swept.into_iter().map(|swept| swept.build).collect();
+    let rows: Vec<BuildRow> = swept.into_iter().map(|swept| swept.build).collect();
     Ok(outcome(&rows, &supervisor))
 }
 
@@ -92,7 +94,7 @@ impl Times {
         }
     }
 
-    fn join(&self, build: Row) -> Swept {
+    fn join(&self, build: BuildRow) -> Swept {
         let plan = (build.model.clone(), build.file.clone());
         let latency = self.measured.get(&plan).map(|(_, time)| *time);
         let latency_problem = if latency.is_none() { self.problem.clone() } else { None };
@@ -201,7 +203,7 @@ mod tests {
             times.keep(key(file), profile, time(ms));
         }
         let joined = |file: &str| {
-            let row = Row {
+            let row = BuildRow {
                 model: "edgetam".to_owned(),
                 role: Role::Track.name(),
                 file: file.to_owned(),

@@ -6,12 +6,12 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::planned::Resolved;
-use super::row::{Row, dash, mib, status};
+use super::row::{BuildRow, dash, mib, status};
 use host::screen_table;
 use runtime::engine::assess::{Fallback, LayerReport, Verdict};
 
 /// All rows for a terminal.
-pub fn table(rows: &[Row]) -> String {
+pub fn table(rows: &[BuildRow]) -> String {
     let mut table = screen_table::table(
         [
             "engine",
@@ -125,7 +125,7 @@ pub fn dry_run_json(resolved: &Resolved) -> Value {
 }
 
 /// All rows for a program.
-pub fn json(rows: &[Row]) -> Result<String> {
+pub fn json(rows: &[BuildRow]) -> Result<String> {
     Ok(serde_json::to_string_pretty(rows)?)
 }
 

@@ -17,8 +17,8 @@ use vos::bundle::Trunk;
 /// Time limit of the autotuning; an H200 needs less than 30 s.
 const CHOICE: Duration = Duration::from_secs(120);
 
-/// Autotunes after a build on this GPU, when no build runs any more, unless the manifest has results for this library, these
-/// kernels and this GPU. Returns a sentence for the user.
+/// Autotunes after a build on this GPU, when no build runs any more, unless the manifest has
+/// results for this library, these kernels and this GPU. Returns a sentence for the user.
 ///
 /// # Errors
 /// Matmuls that cuBLASLt cannot compute, too little memory, or a manifest that cannot be written.

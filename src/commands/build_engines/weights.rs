@@ -1,5 +1,6 @@
 /*!
-Copies the weights files of the CUDA kernels from the bundle into the engine folder, so that engines run without their bundle.
+Copies the weights files of the CUDA kernels from the bundle into the engine folder, so that engines
+run without their bundle.
 */
 
 use std::io::Write;
@@ -8,14 +9,14 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::planned::{ModelBuild, PlannedWeights};
-use super::row::Row;
+use super::row::BuildRow;
 use runtime::builder::{FailureKind, NotBuilt};
 use runtime::engine::{EngineManifest, freshness};
 use vos::bundle::{Bundle, Manifest, PARTS, PartKind, Plans, Role, WeightsRecord};
 use vos::files::atomic;
 
-/// The weights files for plans of these graphs in `dir`, whose manifest is `there`. `memory_kernels`: CUDA kernels compute the
-/// memory encoder on the target GPU.
+/// The weights files for plans of these graphs in `dir`, whose manifest is `there`.
+/// `memory_kernels`: CUDA kernels compute the memory encoder on the target GPU.
 pub fn planned(
     bundle: &Manifest,
     graphs: &[Role],
@@ -39,25 +40,26 @@ pub fn planned(
 }
 
 /// Copies the model's missing or changed files; a row for each.
-pub fn copy(model: &ModelBuild, manifest: &EngineManifest) -> Vec<Row> {
+pub fn copy(model: &ModelBuild, manifest: &EngineManifest) -> Vec<BuildRow> {
     model.weights.iter().map(|planned| copy_one(model, planned, manifest)).collect()
 }
 
-fn copy_one(model: &ModelBuild, planned: &PlannedWeights, manifest: &EngineManifest) -> Row {
+fn copy_one(model: &ModelBuild, planned: &PlannedWeights, manifest: &EngineManifest) -> BuildRow {
     if planned.why.is_none() {
         let bytes = std::fs::metadata(model.dir.join(&planned.file)).ok().map(|meta| meta.len());
-        return Row::of_weights(&model.name, planned, bytes, false);
+        return BuildRow::of_weights(&model.name, planned, bytes, false);
     }
     let copied = install(&model.bundle, planned, &model.dir).and_then(|bytes| {
-        // Existing plans use these weights from now on; without plans there is no manifest to update.
+        // Existing plans use these weights from now on; without plans there is no manifest to
+        // update.
         match manifest.plans.is_empty() {
             true => Ok(bytes),
             false => manifest.write(&model.dir).map(|()| bytes).map_err(disk),
         }
     });
     match copied {
-        Ok(bytes) => Row::of_weights(&model.name, planned, Some(bytes), true),
-        Err(not) => Row::failed_weights(&model.name, planned, &not),
+        Ok(bytes) => BuildRow::of_weights(&model.name, planned, Some(bytes), true),
+        Err(not) => BuildRow::failed_weights(&model.name, planned, &not),
     }
 }
 
@@ -74,7 +76,8 @@ fn install(bundle: &Bundle, planned: &PlannedWeights, dir: &Path) -> Result<u64,
     Ok(bytes.len() as u64)
 }
 
-/// After a build into `dir`: removes weights that its engines no longer need; returns notes for the user.
+/// After a build into `dir`: removes weights that its engines no longer need; returns notes for the
+/// user.
 ///
 /// # Errors
 /// The folder's manifest cannot be read.

@@ -1,9 +1,10 @@
 /*!
-Handles engines that encoder parts or CUDA kernels replace: the whole encoder, the memory encoder, and the last segment of the
-track step.
+Handles engines that encoder parts or CUDA kernels replace: the whole encoder, the memory encoder,
+and the last segment of the track step.
 
-`bench` runs such an engine while its plan exists, because `--graphs encoder`, `memory` or `track_seg8` asked for it. A plan that
-can no longer run is removed once its replacement exists; else every bench would refuse the folder. A sound one stays, with a note.
+`bench` runs such an engine while its plan exists, because `--graphs encoder`, `memory` or
+`track_seg8` asked for it. A plan that can no longer run is removed once its replacement exists;
+else every bench would refuse the folder. A sound one stays, with a note.
 */
 
 use std::path::Path;

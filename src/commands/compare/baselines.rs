@@ -1,5 +1,6 @@
 /*!
-PyTorch's sides as they are typed: a mode, each with a precision of its own where one is written behind it.
+PyTorch's sides as they are typed: a mode, each with a precision of its own where one is written
+behind it.
 */
 
 use anyhow::Result;
@@ -18,7 +19,8 @@ const PRECISIONS: [&str; 4] = ["fp32", "tf32", "fp16", "bf16"];
 /// One of PyTorch's sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Baseline {
-    /// The name in tables and folders: `compile`; `compile-tf32` where that mode was asked for in several precisions.
+    /// The name in tables and folders: `compile`; `compile-tf32` where that mode was asked for in
+    /// several precisions.
     pub name: String,
     /// `eager`, `compile`, `reduce_overhead` or `vos_optimized`.
     pub mode: &'static str,

@@ -1,5 +1,6 @@
 /*!
-A file of arguments, checked as a whole: a slip in a table that is not used today is one all the same.
+A file of arguments, checked as a whole: a slip in a table that is not used today is one all the
+same.
 */
 
 use std::path::Path;

@@ -1,8 +1,9 @@
 /*!
 Arguments from a file: `--config FILE`, and `--print-config` to make one.
 
-A table belongs to a subcommand and a key to one of its flags, so whatever can be typed can be written, and nothing else:
-the words that the file stands for go through the same parser. What is typed wins, then the environment, then the file.
+A table belongs to a subcommand and a key to one of its flags, so whatever can be typed can be
+written, and nothing else: the words that the file stands for go through the same parser. What is
+typed wins, then the environment, then the file.
 */
 
 mod error;
@@ -12,9 +13,9 @@ mod words;
 
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
 pub use error::ConfigError;
@@ -33,8 +34,8 @@ pub enum Start {
 /// Parses a command line, with the arguments of the file that it may name.
 ///
 /// # Errors
-/// A file that cannot be read, or that says what cannot be typed. What is wrong with the command line itself ends the
-/// program with clap's own message.
+/// A file that cannot be read, or that says what cannot be typed. What is wrong with the command
+/// line itself ends the program with clap's own message.
 pub fn start(args: Vec<OsString>) -> Result<Start, ConfigError> {
     let mut lenient = lenient(Cli::command());
     lenient.build();
@@ -76,10 +77,18 @@ pub fn start(args: Vec<OsString>) -> Result<Start, ConfigError> {
 
 /// Parses, or ends the program with clap's message.
 fn parse(args: Vec<OsString>) -> Cli {
-    Cli::try_parse_from(args).unwrap_or_else(|error| advise(error).exit())
+    Cli::try_parse_from(args).unwrap_or_else(|error| {
+        let error = advise(error);
+        let _ = error.print();
+        if let Some(tip) = flag_of_a_bare_word(&error) {
+            eprintln!("\n{tip}");
+        }
+        std::process::exit(error.exit_code())
+    })
 }
 
-/// Takes the hidden subcommands, which only this program starts, out of clap's advice where there is other advice.
+/// Takes the hidden subcommands, which only this program starts, out of clap's advice where there
+/// is other advice.
 fn advise(mut error: clap::Error) -> clap::Error {
     const KIND: ContextKind = ContextKind::SuggestedSubcommand;
     let command = Cli::command();
@@ -90,6 +99,24 @@ fn advise(mut error: clap::Error) -> clap::Error {
         error.insert(KIND, ContextValue::Strings(shown));
     }
     error
+}
+
+/// A word without a flag is most often the folder of the clips, or a number below zero.
+fn flag_of_a_bare_word(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    match word.parse::<f64>() {
+        Ok(_) if word.starts_with('-') => {
+            Some(format!("no flag here takes a number below 0, such as {word}"))
+        }
+        _ if word.starts_with('-') => None,
+        _ if Path::new(word).is_dir() => {
+            Some(format!("to name a folder of clips: --split-dir {}", host::shell::word(word)))
+        }
+        _ => None,
+    }
 }
 
 /// The same command, content with what lacks: the file may bring it.
@@ -127,7 +154,8 @@ impl<'a> Chosen<'a> {
         Self { path, command, given }
     }
 
-    /// Whether the file's value for `arg` is to be left out: it was typed, or something that excludes it.
+    /// Whether the file's value for `arg` is to be left out: it was typed, or something that
+    /// excludes it.
     fn excludes(&self, arg: &Arg) -> bool {
         let is_given = |arg: &Arg| self.given.contains(arg.get_id().as_str());
         let conflicts = |a: &Arg, b: &Arg| {
@@ -139,7 +167,8 @@ impl<'a> Chosen<'a> {
             || typed().any(|other| conflicts(arg, other) || conflicts(other, arg))
     }
 
-    /// The command line with the file's words, after the subcommand's name but for those that must be last.
+    /// The command line with the file's words, after the subcommand's name but for those that must
+    /// be last.
     fn with(&self, args: Vec<OsString>, words: &Words) -> Vec<OsString> {
         let mut names = self.path.iter().peekable();
         let (mut at, mut skip) = (1, false);

@@ -14,7 +14,8 @@ pub(super) struct Words {
     flags: Vec<String>,
     /// Those without a flag's name, which follow the others.
     positional: Vec<String>,
-    /// Flags whose value is left out: the last words of all, for they would take the next one for it.
+    /// Flags whose value is left out: the last words of all, for they would take the next one for
+    /// it.
     bare: Vec<String>,
     /// Ids of the arguments that they are of.
     pub ids: HashSet<String>,

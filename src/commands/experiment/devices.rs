@@ -1,5 +1,6 @@
 /*!
-The timed bench of an experiment on several GPUs of this host: a shard each, then one run folder of all.
+The timed bench of an experiment on several GPUs of this host: a shard each, then one run folder of
+all.
 */
 
 use anyhow::Result;

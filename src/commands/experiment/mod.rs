@@ -1,5 +1,6 @@
 /*!
-`segtrt experiment`: decide, measure without a profiler, then record the same passes with one, all in one folder.
+`segtrt experiment`: decide, measure without a profiler, then record the same passes with one, all
+in one folder.
 */
 
 mod args;
@@ -128,7 +129,8 @@ pub fn run(args: ExperimentArgs) -> Result<Outcome> {
     Ok(if sound { Outcome::Done } else { Outcome::PartlyFailed })
 }
 
-/// Measures one part of an experiment in parts, into its own folder; whoever waits for all parts merges them.
+/// Measures one part of an experiment in parts, into its own folder; whoever waits for all parts
+/// merges them.
 fn one_shard(
     folder: &Folder,
     shard: Shard,
@@ -173,8 +175,8 @@ fn one_shard(
     })
 }
 
-/// The nsys that records, or why there will be no reports. What was found when the experiment began is meant; one that was
-/// installed since serves a resumed one.
+/// The nsys that records, or why there will be no reports. What was found when the experiment began
+/// is meant; one that was installed since serves a resumed one.
 fn profiler(folder: &Folder) -> Result<PathBuf, String> {
     if !folder.spec.profile {
         return Err("left out by --no-profile".to_owned());

@@ -1,5 +1,6 @@
 /*!
-From the arguments of `experiment` to a [`Spec`]: platform, backend, models, sizes, all of it checked before anything runs.
+From the arguments of `experiment` to a [`Spec`]: platform, backend, models, sizes, all of it
+checked before anything runs.
 */
 
 use std::path::{Path, PathBuf};
@@ -58,7 +59,8 @@ pub(super) fn plan(args: &ExperimentArgs, say: &mut dyn FnMut(&str)) -> Result<S
         words
     };
     let named = args.models.as_deref().map(tags_of);
-    // Before the platform is known its models are not: the question is only whether any engine runs here.
+    // Before the platform is known its models are not: the question is only whether any engine runs
+    // here.
     let any = named.clone().unwrap_or_else(ModelTag::all);
     let asked = parse_bench(&probe(&any, args.imgsz, None))?;
     let chosen = started_bench::choose(args.started.backend, &asked, false);
@@ -75,7 +77,8 @@ pub(super) fn plan(args: &ExperimentArgs, say: &mut dyn FnMut(&str)) -> Result<S
     let tags: Vec<String> = named.clone().unwrap_or_else(usual);
     let imgsz = side(args, &tags, &chosen, &probe, say)?;
     let models = match named {
-        // A model asked for by name is missed: the bench says so, and the experiment ends with an error.
+        // A model asked for by name is missed: the bench says so, and the experiment ends with an
+        // error.
         Some(tags) => tags,
         None => there(&tags, &parse_bench(&probe(&tags, imgsz, Some(chosen.name())))?, say)?,
     };
@@ -165,7 +168,8 @@ fn row_of(gpu: Option<&Facts>) -> Result<Option<String>> {
 /// The command line of a bench with these models, size and backend, to see what it would find.
 type Probe<'a> = dyn Fn(&[String], Option<usize>, Option<&str>) -> Vec<String> + 'a;
 
-/// The input size: as asked for, else the predecessor's where a model is there at it, else what bench takes by itself.
+/// The input size: as asked for, else the predecessor's where a model is there at it, else what
+/// bench takes by itself.
 fn side(
     args: &ExperimentArgs,
     tags: &[String],

@@ -1,8 +1,9 @@
 /*!
-The timed bench of an experiment as an array of Slurm's jobs: submit, wait, submit failed tasks again, merge.
+The timed bench of an experiment as an array of Slurm's jobs: submit, wait, submit failed tasks
+again, merge.
 
-Everything that matters is in the experiment's folder: the jobs' numbers in `experiment.json`, the exit codes in
-`slurm/ended`. Whoever waits may be stopped at any time, and another goes on.
+Everything that matters is in the experiment's folder: the jobs' numbers in `experiment.json`, the
+exit codes in `slurm/ended`. Whoever waits may be stopped at any time, and another goes on.
 */
 
 use std::collections::BTreeMap;

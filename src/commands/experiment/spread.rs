@@ -1,5 +1,6 @@
 /*!
-What spreads an experiment over GPUs or machines: checked before anything is made, then decided for its file.
+What spreads an experiment over GPUs or machines: checked before anything is made, then decided for
+its file.
 */
 
 use anyhow::{Result, bail};
@@ -119,7 +120,8 @@ pub(super) fn sharding(
     if owned_flag(&args.started.bench, &["--decode-threads"]) != Some("--decode-threads")
         && chosen.tensorrt
     {
-        // The processors are shared: as many threads as a host with so much less of them would have had.
+        // The processors are shared: as many threads as a host with so much less of them would have
+        // had.
         let threads = usual_decode_threads(ordinals.len());
         bench.extend(["--decode-threads".to_owned(), threads.to_string()]);
     }

@@ -1,5 +1,6 @@
 /*!
-Phase B of `segtrt jetson-benchmark`: one bench after another, each in a fresh process, and their rows in one file.
+Phase B of `segtrt jetson-benchmark`: one bench after another, each in a fresh process, and their
+rows in one file.
 */
 
 use std::collections::HashMap;
@@ -116,7 +117,8 @@ fn model(
     Ok((ran.code, watched))
 }
 
-/// Sets a table aside: rows of an earlier run would pass for this one's where its process dies before it writes any.
+/// Sets a table aside: rows of an earlier run would pass for this one's where its process dies
+/// before it writes any.
 fn forget(table: &Path) -> Result<()> {
     if let Some(kept) = files::set_aside(table)? {
         eprintln!("{} is kept in {kept}", table.display());

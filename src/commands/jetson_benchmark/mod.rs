@@ -1,5 +1,6 @@
 /*!
-`segtrt jetson-benchmark`: phase A prepares and checks, phase B measures each model in a fresh process.
+`segtrt jetson-benchmark`: phase A prepares and checks, phase B measures each model in a fresh
+process.
 */
 
 mod args;
@@ -10,13 +11,13 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 
-use crate::bench::plan::ModelPlan;
+use crate::bench::plan::BenchModel;
 use crate::commands::started_bench::text;
 use crate::commands::{Outcome, predecode};
 use crate::experiment::{Step, run_step};
 use crate::two_phase::{InferenceConfig, Metadata, Scan, SystemMemory, scan};
 pub use args::JetsonBenchmarkArgs;
-use host::UsageError;
+use host::{UsageError, counted};
 use plan::Plan;
 use vos::dataset::{self, Dataset};
 use vos::model_tag::ModelTag;
@@ -42,6 +43,12 @@ pub fn run(args: JetsonBenchmarkArgs) -> Result<Outcome> {
         left_out = setup(&plan, &args, split.as_ref())?;
     }
     if args.skip_inference {
+        if args.json {
+            println!(
+                "{:#}",
+                serde_json::json!({"setup": plan.preprocessed_dir, "left_out": left_out})
+            );
+        }
         return Ok(if left_out > 0 { Outcome::PartlyFailed } else { Outcome::Done });
     }
     let metadata = Metadata::read(&plan.preprocessed_dir)?;
@@ -52,7 +59,8 @@ pub fn run(args: JetsonBenchmarkArgs) -> Result<Outcome> {
     })
 }
 
-/// Phase A. How many models cannot be run comes back; a clip that cannot be used costs its rows only.
+/// Phase A. How many models cannot be run comes back; a clip that cannot be used costs its rows
+/// only.
 fn setup(plan: &Plan, args: &JetsonBenchmarkArgs, split: &dyn Dataset) -> Result<usize> {
     eprintln!("phase A: setup");
     let dir = &plan.preprocessed_dir;
@@ -63,9 +71,10 @@ fn setup(plan: &Plan, args: &JetsonBenchmarkArgs, split: &dyn Dataset) -> Result
     let found = scan(split, &videos, plan.limit_objects, &mut |line| eprintln!("{line}"))?;
     let Scan { video_data, objects, left_out } = found;
     eprintln!(
-        "{objects} objects in {} of {} clips can be prompted, {left_out} clips and objects cannot",
+        "{} in {} of {} can be prompted; clips and objects that cannot: {left_out}",
+        counted(objects, "object"),
         video_data.len(),
-        videos.len()
+        counted(videos.len(), "clip")
     );
     if objects == 0 {
         anyhow::bail!(
@@ -96,7 +105,8 @@ fn setup(plan: &Plan, args: &JetsonBenchmarkArgs, split: &dyn Dataset) -> Result
     Ok(missing)
 }
 
-/// Builds the engines that are missing or outdated, in a process of its own under the workspace cap.
+/// Builds the engines that are missing or outdated, in a process of its own under the workspace
+/// cap.
 fn build(plan: &Plan, args: &JetsonBenchmarkArgs) -> Result<()> {
     let mut names: Vec<String> = Vec::new();
     for tag in &plan.models {
@@ -147,7 +157,7 @@ fn build(plan: &Plan, args: &JetsonBenchmarkArgs) -> Result<()> {
 
 /// Says which models cannot be run, and how many; an error where none can.
 fn check_models(plan: &Plan) -> Result<usize> {
-    let found: Vec<(String, Result<ModelPlan>)> =
+    let found: Vec<(String, Result<BenchModel>)> =
         crate::commands::bench::models::available(&plan.models, &plan.parsed()?)?;
     let missing: Vec<String> = found
         .iter()

@@ -1,6 +1,6 @@
 /*!
-From the arguments of `jetson-benchmark` to a plan: what was typed, else the preset, else what an earlier first phase wrote
-down, else the default.
+From the arguments of `jetson-benchmark` to a plan: what was typed, else the preset, else what an
+earlier first phase wrote down, else the default.
 */
 
 use std::path::PathBuf;
@@ -29,7 +29,8 @@ const IMGSZ: usize = 1024;
 const WORKSPACE_MB: u64 = 256;
 const MAX_FRAMES: u32 = 600;
 
-/// Frames that the GPU's pipeline holds besides those that are being decoded: one in flight and one waiting.
+/// Frames that the GPU's pipeline holds besides those that are being decoded: one in flight and one
+/// waiting.
 const FRAMES_BESIDE_DECODING: usize = 2;
 
 /// Flags of bench that have a flag of their own here.
@@ -106,7 +107,8 @@ impl Plan {
     }
 }
 
-/// Resolves the arguments. `recorded` is what an earlier first phase wrote, where only the second one runs.
+/// Resolves the arguments. `recorded` is what an earlier first phase wrote, where only the second
+/// one runs.
 pub(super) fn plan(args: &JetsonBenchmarkArgs, recorded: Option<&InferenceConfig>) -> Result<Plan> {
     check_started(&args.started, "jetson-benchmark", &OURS)?;
     if args.enable_cudnn_tuning {

@@ -1,5 +1,6 @@
 /*!
-`segtrt selftest`: tests the kernels, then each engine folder in its own process, and prints and writes the rows.
+`segtrt selftest`: tests the kernels, then each engine folder in its own process, and prints and
+writes the rows.
 */
 
 mod args;
@@ -15,7 +16,7 @@ use crate::selftest::clip::{self, ClipRow};
 use crate::selftest::kernels::{Chosen, Topic};
 use crate::selftest::report::KernelsCsv;
 use crate::selftest::{
-    self, Asked, Folder, KernelReport, Opened, References, Repeats, Row, Settings, Verdict,
+    self, Asked, EngineRow, Folder, KernelReport, Opened, References, Repeats, Settings, Verdict,
     kernels, report,
 };
 pub use args::SelftestArgs;
@@ -69,7 +70,7 @@ pub fn run(args: SelftestArgs) -> Result<Outcome> {
     let folders = folders(&args, &facts)?;
     let roots = host::share::bundle_roots(&args.onnx_dir);
     let bundles = if args.no_reference { Vec::new() } else { bundle::list(&roots)? };
-    let (mut rows, mut opened) = (Vec::<Row>::new(), None::<Opened>);
+    let (mut rows, mut opened) = (Vec::<EngineRow>::new(), None::<Opened>);
     let mut clips = Clips::of(&args)?;
     for folder in &folders {
         let reference = match args.no_reference {
@@ -89,7 +90,7 @@ pub fn run(args: SelftestArgs) -> Result<Outcome> {
                 clips.run(folder, reference.as_ref(), &settings);
             }
             Err(error) => {
-                rows.push(Row::failed(&folder.key(), None, None, &format!("{error:#}")));
+                rows.push(EngineRow::failed(&folder.key(), None, None, &format!("{error:#}")));
             }
         }
     }
@@ -174,7 +175,7 @@ fn write_json(
     settings: &Settings,
     opened: Option<&Opened>,
     kernels: Option<&KernelReport>,
-    rows: &[Row],
+    rows: &[EngineRow],
     clips: &[ClipRow],
 ) -> Result<()> {
     let Some(path) = &args.json else { return Ok(()) };
@@ -284,7 +285,7 @@ fn model_name(text: &str) -> String {
         .map_or_else(|| text.trim().to_owned(), |tag| tag.network)
 }
 
-fn outcome(rows: &[Row], screen: Screen) -> Outcome {
+fn outcome(rows: &[EngineRow], screen: Screen) -> Outcome {
     let failed = rows.iter().filter(|row| row.verdict == Verdict::Failed).count();
     let ran = rows.iter().filter(|row| row.verdict == Verdict::Ran).count();
     if ran > 0 {

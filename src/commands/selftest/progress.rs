@@ -1,6 +1,6 @@
 /*!
-How far the test of the kernels is, on standard error: a bar on a terminal, and everywhere a line for each kind of cases when they are done; where there is no
-terminal, one every few seconds too.
+How far the test of the kernels is, on standard error: a bar on a terminal, and everywhere a line
+for each kind of cases when they are done; where there is no terminal, one every few seconds too.
 */
 
 use std::io::IsTerminal;

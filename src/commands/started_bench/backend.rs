@@ -1,5 +1,6 @@
 /*!
-Chooses the backend for `--backend auto`: engines if GPU and engines exist, else the CPU, with a warning.
+Chooses the backend for `--backend auto`: engines if GPU and engines exist, else the CPU, with a
+warning.
 */
 
 use super::{BackendWish, tags_of};
@@ -36,7 +37,8 @@ impl Chosen {
     }
 }
 
-/// Decides for a bench with `args`. `build` says that engines which are not there yet will be built.
+/// Decides for a bench with `args`. `build` says that engines which are not there yet will be
+/// built.
 pub(in crate::commands) fn choose(wish: BackendWish, args: &BenchArgs, build: bool) -> Chosen {
     // Opened and closed again: whatever measures opens it for itself.
     let gpu = Gpu::open(args.gpu.device).map(|gpu| gpu.facts().clone());

@@ -1,5 +1,6 @@
 /*!
-What `experiment` and `jetson-benchmark` share: flags, checks and parsing of the benches that they start.
+What `experiment` and `jetson-benchmark` share: flags, checks and parsing of the benches that they
+start.
 */
 
 mod backend;
@@ -54,7 +55,8 @@ pub enum BackendWish {
     OnnxRuntime,
 }
 
-/// Refuses flags after the two hyphens that `command` sets itself, `ours` among them; says which flags do nothing.
+/// Refuses flags after the two hyphens that `command` sets itself, `ours` among them; says which
+/// flags do nothing.
 pub(in crate::commands) fn check_started(
     args: &StartedBenchArgs,
     command: &str,

@@ -13,7 +13,8 @@ use crate::bench::supervise::DEVICE_HELD;
 use host::child::{self, Held};
 use report::compare::runs::RunFolder;
 
-/// Runs `bench` with `args` into `folder`. A folder in which anything failed is an error: its speed is not that of all objects.
+/// Runs `bench` with `args` into `folder`. A folder in which anything failed is an error: its speed
+/// is not that of all objects.
 ///
 /// # Errors
 /// The bench did not end well; the message is its own.
@@ -26,7 +27,8 @@ pub fn run(args: &[String], folder: &Path) -> Result<()> {
     let mut bench = Command::new(program);
     bench.arg("bench").args(args).arg("--out-dir").arg(folder);
     bench.stdout(written.try_clone()?).stderr(written);
-    // Were this process killed, a bench that goes on would take the GPU from whatever is measured next.
+    // Were this process killed, a bench that goes on would take the GPU from whatever is measured
+    // next.
     let status = child::run_step(&mut bench).context("cannot start segtrt bench")?;
     if status.success() {
         return Ok(());
@@ -58,8 +60,8 @@ fn error_line(log: &Path) -> Option<String> {
     said(&String::from_utf8_lossy(&std::fs::read(log).ok()?))
 }
 
-/// What a log says of its bench's end. An error that points at the warnings above it is of no use without them: here nothing is
-/// above.
+/// What a log says of its bench's end. An error that points at the warnings above it is of no use
+/// without them: here nothing is above.
 fn said(log: &str) -> Option<String> {
     // "error: " is how a wrong command line begins; its last line says only where there is help.
     let error = log

@@ -1,8 +1,9 @@
 /*!
-The PyTorch runner as a child process: it says `ready`, measures a round on `go`, and says where it lies.
+The PyTorch runner as a child process: it says `ready`, measures a round on `go`, and says where it
+lies.
 
-`pytorch/run.py` tells of itself in JSON lines on its standard output; everything else that it or its libraries print goes
-into a log beside its runs.
+`pytorch/run.py` tells of itself in JSON lines on its standard output; everything else that it or
+its libraries print goes into a log beside its runs.
 */
 
 use std::fs::OpenOptions;
@@ -31,7 +32,7 @@ enum Limit {
 /// What the runner says.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-enum Event {
+enum RunnerEvent {
     /// Built and warm; waits for `go`.
     Ready {
         /// It will tell of its progress.
@@ -76,7 +77,7 @@ pub struct RunnerCommand {
 pub struct Runner {
     child: Child,
     input: Option<ChildStdin>,
-    events: Listener<Event>,
+    events: Listener<RunnerEvent>,
     log: PathBuf,
     left: usize,
     /// Why it cannot measure the rounds that are left, where it ended behind a round.
@@ -125,8 +126,8 @@ impl Runner {
         }
     }
 
-    /// Measures a round while `waiting` other runners have the GPU open; its run folder. Afterwards the runner is ready for the next one: nothing of it runs on while
-    /// another side is measured.
+    /// Measures a round while `waiting` other runners have the GPU open; its run folder. Afterwards
+    /// the runner is ready for the next one: nothing of it runs on while another side is measured.
     ///
     /// # Errors
     /// It says why it cannot go on, dies, or hangs.
@@ -140,11 +141,11 @@ impl Runner {
             return Err(self.ended());
         }
         let folder = match self.at_work()? {
-            Event::Done { folder } => folder,
-            Event::Ready { .. } | Event::Progress {} => {
+            RunnerEvent::Done { folder } => folder,
+            RunnerEvent::Ready { .. } | RunnerEvent::Progress {} => {
                 bail!("the PyTorch runner said ready where done was expected")
             }
-            Event::Error { what, advice } => return Err(refusal(&what, &advice)),
+            RunnerEvent::Error { what, advice } => return Err(refusal(&what, &advice)),
         };
         self.left = self.left.saturating_sub(1);
         if self.left > 0 {
@@ -154,7 +155,8 @@ impl Runner {
         Ok(folder)
     }
 
-    /// Why nothing more can be measured beside it, where it ended behind a round and is still there.
+    /// Why nothing more can be measured beside it, where it ended behind a round and is still
+    /// there.
     pub fn held(&self) -> Option<String> {
         let lost = self.lost.as_ref()?;
         lost.downcast_ref::<Held>().map(|_| format!("{lost:#}"))
@@ -169,14 +171,14 @@ impl Runner {
     fn wait_until_ready(&mut self, limit: Option<Duration>, of: Limit) -> Result<bool> {
         match self.next(limit, of)? {
             None => Ok(false),
-            Some(Event::Ready { tells }) => {
+            Some(RunnerEvent::Ready { tells }) => {
                 self.tells = tells;
                 Ok(true)
             }
-            Some(Event::Done { .. } | Event::Progress {}) => {
+            Some(RunnerEvent::Done { .. } | RunnerEvent::Progress {}) => {
                 bail!("the PyTorch runner said done where ready was expected")
             }
-            Some(Event::Error { what, advice }) => Err(refusal(&what, &advice)),
+            Some(RunnerEvent::Error { what, advice }) => Err(refusal(&what, &advice)),
         }
     }
 
@@ -187,13 +189,13 @@ impl Runner {
     }
 
     /// What ends a round.
-    fn at_work(&mut self) -> Result<Event> {
+    fn at_work(&mut self) -> Result<RunnerEvent> {
         let limit = self.stall_limit.filter(|_| self.tells);
         self.next(limit, Limit::OfSilence)?.map_or_else(|| Err(self.stalled()), Ok)
     }
 
     /// The next event that is no progress; none where the limit was reached.
-    fn next(&mut self, limit: Option<Duration>, of: Limit) -> Result<Option<Event>> {
+    fn next(&mut self, limit: Option<Duration>, of: Limit) -> Result<Option<RunnerEvent>> {
         let begun = Instant::now();
         loop {
             let left = match of {
@@ -201,7 +203,7 @@ impl Runner {
                 Limit::OfAll => limit.map(|limit| limit.saturating_sub(begun.elapsed())),
             };
             match self.events.next(left)? {
-                Heard::Event(Event::Progress {}) => {}
+                Heard::Event(RunnerEvent::Progress {}) => {}
                 Heard::Event(event) => return Ok(Some(event)),
                 Heard::End => return Err(self.ended()),
                 Heard::Silence => return Ok(None),

@@ -1,6 +1,7 @@
 /*!
-Starting PyTorch's processes, one after the other: each is built, compiled and warm before the next begins, and all are before the
-first round, so that nothing else runs on the GPU while one compiles and nothing compiles while a side is measured.
+Starting PyTorch's processes, one after the other: each is built, compiled and warm before the next
+begins, and all are before the first round, so that nothing else runs on the GPU while one compiles
+and nothing compiles while a side is measured.
 */
 
 use std::path::{Path, PathBuf};
@@ -14,8 +15,8 @@ use host::child;
 use report::compare::runs::MeasuredRun;
 
 impl Measuring<'_> {
-    /// Starts the process of a PyTorch side that has rounds left up to `last`, and waits until it is ready; one that does not get
-    /// ready is lost.
+    /// Starts the process of a PyTorch side that has rounds left up to `last`, and waits until it
+    /// is ready; one that does not get ready is lost.
     pub(super) fn prepare(
         &mut self,
         model: &ModelWork,
@@ -38,8 +39,8 @@ impl Measuring<'_> {
         Ok(())
     }
 
-    /// The first round up to `last` that is left to the process of a PyTorch side, and how many are; none where it needs no
-    /// process.
+    /// The first round up to `last` that is left to the process of a PyTorch side, and how many
+    /// are; none where it needs no process.
     fn rounds_left(
         &self,
         model: &ModelWork,
@@ -55,7 +56,8 @@ impl Measuring<'_> {
         left.next().map(|first| (first, 1 + left.count()))
     }
 
-    /// Where a process writes its rounds from `first` on: a folder in which no round that counts lies, for it numbers its own from 0.
+    /// Where a process writes its rounds from `first` on: a folder in which no round that counts
+    /// lies, for it numbers its own from 0.
     fn runner_dir(&self, model: &ModelWork, side: &SidePlan, first: usize) -> PathBuf {
         let place = side_dir(self.plan, model, side);
         let is_taken = |dir: &Path| {

@@ -1,5 +1,6 @@
 /*!
-The kernels of `cuda/` on the GPU at hand against the CPU code that they must equal, with their times.
+The kernels of `cuda/` on the GPU at hand against the CPU code that they must equal, with their
+times.
 
 Needs no engines. The cases are in the crate `kernels`, beside the launches that they test. Here are
 the loop over them, the report, and the words on the command line. Most kernels claim the CPU's very
@@ -32,8 +33,8 @@ pub struct Chosen<'t> {
     pub without_cublaslt: bool,
 }
 
-/// Runs the chosen cases; `hear` hears each row as soon as it is there. A kernel that fails costs its rows (and, if it broke the context,
-/// those after it).
+/// Runs the chosen cases; `hear` hears each row as soon as it is there. A kernel that fails costs
+/// its rows (and, if it broke the context, those after it).
 pub fn run(
     gpu: &Gpu,
     repeats: Repeats,

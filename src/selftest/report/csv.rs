@@ -6,12 +6,12 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::selftest::{Difference, Judged, Row, Timing};
+use crate::selftest::{Difference, EngineRow, Judged, Timing};
 use vos::bundle::Role;
 use vos::files::atomic;
 
 /// A column: its name and what fills it.
-type Column = (&'static str, fn(&Row) -> String);
+type Column = (&'static str, fn(&EngineRow) -> String);
 
 const COLUMNS: [Column; 30] = [
     ("platform", |r| r.engine.platform.clone()),
@@ -50,7 +50,7 @@ fn text<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
-fn output<T: ToString>(row: &Row, get: impl Fn(&Judged) -> Option<T>) -> String {
+fn output<T: ToString>(row: &EngineRow, get: impl Fn(&Judged) -> Option<T>) -> String {
     text(row.output.as_ref().and_then(get))
 }
 
@@ -63,7 +63,7 @@ fn time<T: ToString>(timing: Option<Timing>, get: impl Fn(Timing) -> T) -> Strin
 }
 
 /// Writes the rows to `path`, whole or not at all.
-pub fn write(path: &Path, rows: &[Row]) -> Result<()> {
+pub fn write(path: &Path, rows: &[EngineRow]) -> Result<()> {
     atomic::write(path, |out| {
         let mut writer = csv::Writer::from_writer(out);
         writer.write_record(COLUMNS.iter().map(|(name, _)| name))?;

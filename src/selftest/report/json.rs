@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::environment;
 use crate::selftest::clip::ClipRow;
-use crate::selftest::{KernelReport, Opened, Row, Settings};
+use crate::selftest::{EngineRow, KernelReport, Opened, Settings};
 use vos::files::atomic;
 
 /// Version of this layout.
@@ -20,7 +20,7 @@ pub fn document(
     settings: &Settings,
     opened: Option<&Opened>,
     kernels: Option<&KernelReport>,
-    rows: &[Row],
+    rows: &[EngineRow],
     clips: &[ClipRow],
 ) -> Value {
     json!({

@@ -56,7 +56,8 @@ fn micros(row: &KernelRow, get: fn(&Timing) -> f64) -> Option<String> {
     row.timing.map(|timing| format!("{:.2}", 1000.0 * get(&timing)))
 }
 
-/// The rows in a CSV file, each as soon as it is there: a test that is stopped leaves those that were judged.
+/// The rows in a CSV file, each as soon as it is there: a test that is stopped leaves those that
+/// were judged.
 pub struct KernelsCsv {
     path: PathBuf,
     writer: csv::Writer<File>,

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::selftest::Row;
+use crate::selftest::EngineRow;
 use vos::files::atomic;
 
 /// Writes the layers of each case once, though the case has a row for each of its outputs.
-pub fn write(path: &Path, rows: &[Row]) -> Result<()> {
+pub fn write(path: &Path, rows: &[EngineRow]) -> Result<()> {
     atomic::write(path, |out| {
         let mut writer = csv::Writer::from_writer(out);
         writer.write_record([

@@ -5,7 +5,7 @@ The rows as a table for people, with what failed spelled out below it.
 use std::ops::Range;
 
 use super::mib;
-use crate::selftest::{Row, Timing, Verdict};
+use crate::selftest::{EngineRow, Timing, Verdict};
 use host::screen_table;
 
 const HEADER: [&str; 12] = [
@@ -27,7 +27,7 @@ const HEADER: [&str; 12] = [
 const NUMBERS: Range<usize> = 4..11;
 
 /// Renders the rows in their order, then the reasons of failures and of missing graphs, each once.
-pub fn render(rows: &[Row]) -> String {
+pub fn render(rows: &[EngineRow]) -> String {
     // Four rows a case, up to sixteen cases a plan.
     let mut table = screen_table::dense(HEADER, NUMBERS).optional([7, 10, 5, 8]);
     for row in rows {
@@ -41,7 +41,7 @@ pub fn render(rows: &[Row]) -> String {
     text
 }
 
-fn cells(row: &Row) -> [String; 12] {
+fn cells(row: &EngineRow) -> [String; 12] {
     let judged = row.output.as_ref();
     let number = |value: Option<f64>| value.map_or_else(dash, |v| format!("{v:.1e}"));
     let difference = judged.and_then(|judged| judged.difference);
@@ -66,12 +66,12 @@ fn dash() -> String {
     "-".to_owned()
 }
 
-fn name(row: &Row) -> String {
+fn name(row: &EngineRow) -> String {
     format!("{}_{}_{}", row.engine.model, row.engine.imgsz, row.engine.precision)
 }
 
 /// One line for each reason of failure, and for each engine that cannot be recorded.
-fn remarks(rows: &[Row]) -> Vec<String> {
+fn remarks(rows: &[EngineRow]) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut add = |line: String| {
         if !lines.contains(&line) {

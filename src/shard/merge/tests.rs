@@ -10,7 +10,8 @@ impl Run {
         self.0.path().join(shard.folder())
     }
 
-    /// Measures, or measures again, a shard; `changed` are settings that are not those of the other.
+    /// Measures, or measures again, a shard; `changed` are settings that are not those of the
+    /// other.
     fn measure(&self, part: usize, reason: &str, changed: &[(&str, Value)]) {
         let shard = Shard { part, of: 2 };
         let videos: &[&str] = if part == 1 { &["b"] } else { &["a", "c"] };
@@ -162,7 +163,8 @@ fn a_damaged_shard_costs_its_own_rows_and_is_named() {
 
     std::fs::write(&journal, whole).unwrap();
     assert_eq!(run.merge().unwrap().unwrap(), Merged { rows: 3, ..Merged::default() });
-    // What was merged before stays; alone there is nothing to merge, and the damage is told all the same.
+    // What was merged before stays; alone there is nothing to merge, and the damage is told all the
+    // same.
     std::fs::write(second.join(SIDECAR), "{").unwrap();
     let merged = run.merge().unwrap().unwrap();
     assert_eq!((merged.rows, merged.damaged.len()), (3, 1));

@@ -34,7 +34,12 @@ impl Difference {
     pub fn sentence(&self) -> String {
         let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
         let of = self.model.as_ref().map(|model| format!(" of {model}")).unwrap_or_default();
-        format!("{}{of} was {} and is {}", self.what, text(&self.was), text(&self.is))
+        format!(
+            "{}{of}: {} in the baseline, {} in this run",
+            self.what,
+            text(&self.was),
+            text(&self.is)
+        )
     }
 }
 
