@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""Measures everything that docs/results.md needs on one machine with one to four GPUs, in one go; run again, it goes on.
+"""Measures everything that docs/results.md needs on one machine with one to four GPUs, in one go;
+run again, it goes on.
 
     python3 lab/measure.py --split davis16 --overlay tiny.safetensors --segtrt target/release/segtrt --out measured --seconds 2400
     python3 lab/measure.py --out measured --harvest part_1.tar.xz --limit-mb 14      at any time, beside a lab at work
 
-Learns a test bed, exports, builds engines, compiles PyTorch, compares, tests and sweeps: some two hundred jobs, each with what
-it needs and what it occupies; as many run at once as fit, measurements alone on their GPU and on processors of their own.
-OUT/lab.log has a line for each beginning and end, OUT/jobs/NAME.{log,json} what a job printed and how it ended. A job that failed
-costs those that need it, and is tried again by the next call. TensorRT, ONNX Runtime and EdgeTAM's code are found as by the single
-programs: SEGTRT_TENSORRT_LIB, LD_LIBRARY_PATH, ORT_DYLIB_PATH (else this Python's onnxruntime), EDGETAM_SRC, PYTHONPATH.
-Exit code 0: all jobs are done; 1: not all; 2: wrong command line.
+Learns a test bed, exports, builds engines, compiles PyTorch, compares, tests and sweeps: some two
+hundred jobs, each with what it needs and what it occupies; as many run at once as fit, measurements
+alone on their GPU and on processors of their own. OUT/lab.log has a line for each beginning and
+end, OUT/jobs/NAME.{log,json} what a job printed and how it ended. A job that failed costs those
+that need it, and is tried again by the next call. TensorRT, ONNX Runtime and EdgeTAM's code are
+found as by the single programs: SEGTRT_TENSORRT_LIB, LD_LIBRARY_PATH, ORT_DYLIB_PATH (else this
+Python's onnxruntime), EDGETAM_SRC, PYTHONPATH. Exit code 0: all jobs are done; 1: not all; 2: wrong
+command line.
 """
 
 import argparse

@@ -1,4 +1,5 @@
-"""The parts of lab/measure.py: a plan of jobs, the machine that they share, and the scheduler between the two.
+"""The parts of lab/measure.py: a plan of jobs, the machine that they share, and the scheduler
+between the two.
 
     job.py        what a job is, and checks of a whole plan
     machine.py    GPUs, processors and memory, and how they are shared out

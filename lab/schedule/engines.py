@@ -2,11 +2,12 @@
 
     python3 lab/schedule/engines.py --into ENGINES --rows ROWS.json --piece DIR … [-- segtrt build-engines … --json]
 
-Each piece is a folder that `segtrt build-engines --graphs …` left: DIR/PLATFORM/MODEL_SIZE_PRECISION/{engine.json,*.plan}, and
-the weights of an encoder's trunk, of a mask decoder and of a memory encoder where it has them.
-The command after `--` is that of the whole; it must find every plan up to date, which is the check that nothing was lost
-or mixed up. What it does not find up to date it builds, and that is said. Without a command nothing is checked: for pieces
-that were built with flags of their own.
+Each piece is a folder that `segtrt build-engines --graphs …` left:
+DIR/PLATFORM/MODEL_SIZE_PRECISION/{engine.json,*.plan}, and the weights of an encoder's trunk, of a
+mask decoder and of a memory encoder where it has them. The command after `--` is that of the whole;
+it must find every plan up to date, which is the check that nothing was lost or mixed up. What it
+does not find up to date it builds, and that is said. Without a command nothing is checked: for
+pieces that were built with flags of their own.
 """
 
 import argparse
@@ -29,7 +30,8 @@ class MergeError(Exception):
 def merge(pieces, into):
     """Copies the plans of `pieces`; the merged folders. Manifests are written last and whole.
 
-    Of each graph the last piece's plans win, all of them: a track step may be divided over several, and in two pieces otherwise.
+    Of each graph the last piece's plans win, all of them: a track step may be divided over several,
+    and in two pieces otherwise.
     """
     merged = {}
     for piece in map(Path, pieces):
@@ -94,7 +96,7 @@ def write_rows(path, rows, merged):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--into", required=True, type=Path, help="folder of engines")
     parser.add_argument("--piece", action="append", required=True, help="folder of a part of them")
     parser.add_argument("--rows", required=True, type=Path, help="where the check's rows go")

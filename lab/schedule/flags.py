@@ -1,11 +1,13 @@
-"""Whether the programs know the flags that a plan gives them: asked before anything runs, not found out an hour later."""
+"""Whether the programs know the flags that a plan gives them: asked before anything runs, not found
+out an hour later."""
 
 import re
 import subprocess
 
 
 def subcommand(words, segtrt):
-    """(program with its subcommand, flags) of a command or of the one behind its `--`; None where it is not segtrt's."""
+    """(program with its subcommand, flags) of a command or of the one behind its `--`; None where
+    it is not segtrt's."""
     if segtrt not in words:
         return None
     words = words[words.index(segtrt) :]
@@ -38,7 +40,8 @@ def wanted(jobs, segtrt, python=None):
 
 
 def unknown(jobs, segtrt, python=None):
-    """Sentences for flags that a program's --help does not name; `python` also asks the Python programs, which takes longer."""
+    """Sentences for flags that a program's --help does not name; `python` also asks the Python
+    programs, which takes longer."""
     told = []
     for program, flags in sorted(wanted(jobs, str(segtrt), python).items()):
         try:

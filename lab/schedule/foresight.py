@@ -1,4 +1,5 @@
-"""When each job would begin if all took as long as is thought (--foresee): the scheduler itself, on a clock that jumps."""
+"""When each job would begin if all took as long as is thought (--foresee): the scheduler itself, on
+a clock that jumps."""
 
 import heapq
 

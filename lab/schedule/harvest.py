@@ -1,7 +1,7 @@
 """Packs what is small and new since the last harvest into one archive, while the lab goes on.
 
-What is worth most is packed first; what does not fit waits for the next harvest, and what no archive of that size holds keeps nothing else waiting.
-OUT/harvest.json says what was packed.
+What is worth most is packed first; what does not fit waits for the next harvest, and what no
+archive of that size holds keeps nothing else waiting. OUT/harvest.json says what was packed.
 """
 
 import io
@@ -41,7 +41,8 @@ def worth(path):
     if path.endswith(".png") and "/worst/" not in path:
         return None  # frames and masks of made-up clips
     if "/masks/" in path:
-        # Those of every round: `compare --runs` judges a folder anew only with all of them. A teacher's are in the drift curves.
+        # Those of every round: `compare --runs` judges a folder anew only with all of them. A
+        # teacher's are in the drift curves.
         return None if re.search(r"/(teacher|teacher_forced)/", path) else WORTH.index(r"/masks/")
     if path.endswith("/engine.json") and not path.startswith("engines/"):
         return None  # a piece's is that of the whole
@@ -69,7 +70,8 @@ def candidates(out, packed):
 
 
 def harvest(out, archive, limit_mb, again=False):
-    """Writes `archive` (.tar.xz, never larger than the limit); (files packed, files left, bytes)."""
+    """Writes `archive` (.tar.xz, never larger than the limit); (files packed, files left, bytes).
+    """
     out, limit = Path(out), int(limit_mb * 1e6)
     try:
         packed = {} if again else json.loads((out / STATE).read_text())
@@ -92,7 +94,8 @@ def harvest(out, archive, limit_mb, again=False):
 
 
 def _that_may_fit(out, found, limit):
-    """(path, stamp, bytes) as far as they are thought to fit: xz packs such files closer than zlib."""
+    """(path, stamp, bytes) as far as they are thought to fit: xz packs such files closer than zlib.
+    """
     chosen, sum_ = [], 0
     for _, path, stamp in found:
         try:

@@ -1,12 +1,15 @@
-"""Two or more ways to run the same clips, measured in turn: A B A B …, each time by a process of its own, and then judged.
+"""Two or more ways to run the same clips, measured in turn: A B A B …, each time by a process of
+its own, and then judged.
 
     python3 lab/schedule/in_turn.py --out OUT --rounds 3 --side whole=engines/whole --side parts=engines/parts --reference-run RUN \
         -- segtrt bench --backend tensorrt --split-dir S
 
-Each side is a folder of engines; the command behind -- is the same for all, with --engines, --save-masks and --out-dir added. OUT/SIDE/round_N has the runs, OUT/judged
-what `segtrt compare --runs` says of them: how many times as fast the last side is as the first, and how equal the masks of each are to the
-reference's, a run of the same clips and weights in fp32 (masks are compared with no other), such as PyTorch's that `segtrt compare` made.
-Exit code 0: all rounds were measured, whatever was judged; 1: not all; 2: wrong command line.
+Each side is a folder of engines; the command behind -- is the same for all, with --engines,
+--save-masks and --out-dir added. OUT/SIDE/round_N has the runs, OUT/judged what `segtrt compare
+--runs` says of them: how many times as fast the last side is as the first, and how equal the masks
+of each are to the reference's, a run of the same clips and weights in fp32 (masks are compared with
+no other), such as PyTorch's that `segtrt compare` made. Exit code 0: all rounds were measured,
+whatever was judged; 1: not all; 2: wrong command line.
 """
 
 import argparse
@@ -44,7 +47,7 @@ def judge(command, sides, count, out, reference):
 
 
 def main(arguments=None):
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     p.add_argument("--out", type=Path, required=True)
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--side", type=named, action="append", required=True, metavar="NAME=FOLDER", help="engines; two of them at least")

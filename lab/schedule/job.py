@@ -1,4 +1,5 @@
-"""What a job is: a command, what it needs, what it occupies and what it leaves; and the checks of a whole plan."""
+"""What a job is: a command, what it needs, what it occupies and what it leaves; and the checks of a
+whole plan."""
 
 import fnmatch
 import glob
@@ -19,9 +20,10 @@ class PlanError(Exception):
 class Job:
     """One command.
 
-    `gpu`: "alone" (nothing else on its GPU, and processors of its own: a measurement), "all" (every GPU alone), "shared"
-    (beside others), "cpu" (none). `results` are removed before each try and must be there after it. An argument
-    "glob:PATTERN" becomes the one path that matches when the job begins.
+    `gpu`: "alone" (nothing else on its GPU, and processors of its own: a measurement), "all" (every
+    GPU alone), "shared" (beside others), "cpu" (none). `results` are removed before each try and
+    must be there after it. An argument "glob:PATTERN" becomes the one path that matches when the
+    job begins.
     """
 
     name: str
@@ -78,7 +80,8 @@ def one_path(pattern):
 
 
 def checked(jobs):
-    """The jobs by name, each after those that it needs; PlanError for what cannot be carried out."""
+    """The jobs by name, each after those that it needs; PlanError for what cannot be carried out.
+    """
     by_name = {}
     for job in jobs:
         if job.name in by_name:
@@ -132,7 +135,8 @@ def chosen(jobs, patterns):
 
 
 def without(jobs, patterns):
-    """All but the optional jobs that match; the commands of those that needed them lose what they were to have only with them."""
+    """All but the optional jobs that match; the commands of those that needed them lose what they
+    were to have only with them."""
     dropped = set()
     for pattern in patterns:
         found = {job.name: job.optional for job in jobs if fnmatch.fnmatchcase(job.name, pattern)}
@@ -150,7 +154,8 @@ def without(jobs, patterns):
 
 
 def hurry(jobs, patterns):
-    """Puts those that match first, in the patterns' order; what they need becomes as urgent when the scheduler looks."""
+    """Puts those that match first, in the patterns' order; what they need becomes as urgent when
+    the scheduler looks."""
     for at, pattern in reversed(list(enumerate(patterns))):  # what matches two goes by the first
         found = [job for job in jobs.values() if fnmatch.fnmatchcase(job.name, pattern)]
         if not found:

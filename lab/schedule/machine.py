@@ -1,4 +1,5 @@
-"""The machine that jobs share: GPUs, the processors that belong to each, those beside them, and memory."""
+"""The machine that jobs share: GPUs, the processors that belong to each, those beside them, and
+memory."""
 
 import os
 import re
@@ -23,7 +24,8 @@ class Machine:
 
 
 def shared_out(gpus, processors, memory_gib, quiet=(), hushed=1):
-    """A machine whose processors are divided evenly: a quarter of each GPU's part, four at most, is set aside."""
+    """A machine whose processors are divided evenly: a quarter of each GPU's part, four at most, is
+    set aside."""
     processors = sorted(processors)
     part = min(MOST_OF_A_GPU, len(processors) // max(1, len(gpus)))
     own, aside = {}, []
@@ -38,7 +40,8 @@ def shared_out(gpus, processors, memory_gib, quiet=(), hushed=1):
 
 
 def this_machine(gpus=None, memory_gib=None, processors=None, quiet=(), hushed=1):
-    """What is here; `gpus` and `memory_gib` where the user knows better, the number of `processors` to think of another."""
+    """What is here; `gpus` and `memory_gib` where the user knows better, the number of `processors`
+    to think of another."""
     gpus = visible_gpus() if gpus is None else gpus
     mine = usable_processors() if processors is None else range(processors)
     return shared_out(gpus, mine, memory_gib or total_memory_gib(), quiet, hushed)
@@ -68,7 +71,8 @@ def usable_processors():
 
 
 def total_memory_gib():
-    """The limit that is set for this machine or container, else MemTotal, which a virtual machine that grows shows too small."""
+    """The limit that is set for this machine or container, else MemTotal, which a virtual machine
+    that grows shows too small."""
     try:
         return int(Path("/sys/fs/cgroup/memory.max").read_text()) / 2**30
     except (OSError, ValueError):

@@ -1,4 +1,5 @@
-"""Who may begin where: jobs that are ready, best first, on a machine of which others hold a part."""
+"""Who may begin where: jobs that are ready, best first, on a machine of which others hold a part.
+"""
 
 import math
 from dataclasses import dataclass, field
@@ -19,7 +20,8 @@ class Held:
     more: dict = field(default_factory=dict)  # the scheduler's own
 
     def left(self, now):
-        """Seconds until it is thought to end; one that is late is thought to take as long again as it is late, up to its limit."""
+        """Seconds until it is thought to end; one that is late is thought to take as long again as
+        it is late, up to its limit."""
         taken = now - self.begin
         return max(1.0, min(abs(self.job.expect - taken), self.job.limit - taken))
 
@@ -42,7 +44,8 @@ class Placing:
         return SLOTS - sum(held.job.slots for held in self.on(gpu))
 
     def common(self, more=()):
-        """Processors that nothing measured uses: those aside, and those of GPUs that no job has alone."""
+        """Processors that nothing measured uses: those aside, and those of GPUs that no job has
+        alone."""
         machine = self.machine
         free = [p for gpu in machine.gpus if gpu not in more and not self.is_alone(gpu) for p in machine.own[gpu]]
         return tuple(sorted({*machine.aside, *free}))
@@ -50,7 +53,8 @@ class Placing:
     def place(self, job, urgent=()):
         """(gpus, processors) for `job` to begin now, or None.
 
-        `urgent`: for each job of higher priority that will want a GPU, the seconds until then and whether alone.
+        `urgent`: for each job of higher priority that will want a GPU, the seconds until then and
+        whether alone.
         """
         memory = sum(held.job.memory_gib for held in self.running)
         if self.running and memory + job.memory_gib > self.machine.memory_gib:
@@ -118,7 +122,8 @@ class Placing:
         return None
 
     def _keep(self, needed):
-        """Keeps the GPUs that are free soonest for a job that must be alone: nothing that would end later begins there."""
+        """Keeps the GPUs that are free soonest for a job that must be alone: nothing that would end
+        later begins there."""
         until = {gpu: max([held.left(self.now) for held in self.on(gpu)], default=0.0) for gpu in self.machine.gpus}
         free = [gpu for gpu in sorted(until, key=until.get) if gpu not in self.kept]
         # Where several are needed, each is kept until the last of them is free.

@@ -1,11 +1,12 @@
-"""Jobs before anything is measured: networks whose masks mean something, their graphs, and PyTorch's compiled code."""
+"""Jobs before anything is measured: networks whose masks mean something, their graphs, and
+PyTorch's compiled code."""
 
 from .job import ALONE, SHARED, Job
 from .settings import HIERA, TEACHER
 
 BATCHES = "2,4,8,16"
-# Seconds of max-autotune alone on a GPU and twelve processors, which compile the candidates, as they were seen; many of small's shapes
-# are tiny's.
+# Seconds of max-autotune alone on a GPU and twelve processors, which compile the candidates, as
+# they were seen; many of small's shapes are tiny's.
 VOS = {"edgetam": 345, "sam2.1_tiny": 260, "sam2.1_small": 155, "sam2.1_base_plus": 215, "sam2.1_large": 345}
 FOUND = 60  # seconds of a runner whose graphs are in Inductor's cache, beside others; of vos_optimized's, 168 were seen
 
@@ -107,11 +108,13 @@ def warm_name(v, side, precision):
 
 
 def compiled(s):
-    """Inductor's cache, filled by a runner that builds, compiles, warms up and finds that nobody tells it to go.
+    """Inductor's cache, filled by a runner that builds, compiles, warms up and finds that nobody
+    tells it to go.
 
-    What a graph is compiled to does not depend on the numbers in the weights, so this needs no checkpoint; random weights
-    without an overlay have the same modules as a checkpoint's (an overlay may bring a ready table of positions, which makes
-    another encoder of it, and another cache entry). pytorch/README.md says what else the key depends on.
+    What a graph is compiled to does not depend on the numbers in the weights, so this needs no
+    checkpoint; random weights without an overlay have the same modules as a checkpoint's (an
+    overlay may bring a ready table of positions, which makes another encoder of it, and another
+    cache entry). pytorch/README.md says what else the key depends on.
     """
     jobs = []
     for v in s.variants():
@@ -149,7 +152,8 @@ def compiled(s):
                     results=[told],
                     copies=copies,
                     group="main" if compared else "warm",
-                    # The comparison goes on without such a side: PyTorch releases differ in what they take of CUDA graphs.
+                    # The comparison goes on without such a side: PyTorch releases differ in what
+                    # they take of CUDA graphs.
                     optional=side in ("reduce_overhead", "vos_optimized"),
                 )
             )

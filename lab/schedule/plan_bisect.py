@@ -1,7 +1,8 @@
 """Jobs that look for the layers of SAM2.1-tiny's fp16 encoder that its masks suffer from.
 
-The decoder's half of the error is taken away first (prompt, last segment and memory encoder in fp32, as in mixed engines);
-then parts of the encoder compute in fp32, one variant each, and masks are held to PyTorch's fp32.
+The decoder's half of the error is taken away first (prompt, last segment and memory encoder in
+fp32, as in mixed engines); then parts of the encoder compute in fp32, one variant each, and masks
+are held to PyTorch's fp32.
 """
 
 from .engines import MERGE
@@ -28,7 +29,8 @@ VARIANTS = {
 
 def bisect(s):
     v = next((v for v in s.variants() if v.name == "sam2_tiny"), None)
-    # Masks are held to those of its comparison; and one encoder is replaced by another: it must be whole (--encoder engine).
+    # Masks are held to those of its comparison; and one encoder is replaced by another: it must be
+    # whole (--encoder engine).
     if v is None or v.model in s.unlearned or v.encoder != "engine":
         return []
     jobs, needs = [], exported(v, "fp16")

@@ -1,4 +1,5 @@
-"""Jobs that build engines: in a few pieces, so that several are built at once, then put together."""
+"""Jobs that build engines: in a few pieces, so that several are built at once, then put together.
+"""
 
 from dataclasses import replace
 
@@ -8,8 +9,9 @@ from .plan_bed import BATCHES, exported, exports_of, weights_of
 from .settings import HIERA, PARTS, SEGMENTS
 
 PRECISIONS = ("fp16", "mixed", "fp32")
-# Of a GPU's slots. Beside up to eleven others encoders took 2.4 (SAM2.1-tiny) and 4.6 times (EdgeTAM) as long as beside one or two; likely
-# because processes on one GPU take turns, however short the kernels are that each of them times.
+# Of a GPU's slots. Beside up to eleven others encoders took 2.4 (SAM2.1-tiny) and 4.6 times
+# (EdgeTAM) as long as beside one or two; likely because processes on one GPU take turns, however
+# short the kernels are that each of them times.
 BUILD = 4
 CROWDED = "--no-autotune"  # of builds beside others; products() times them
 LOADING, KNOWN = 10, {"encoder": 60, "prompt": 60}  # seconds until TensorRT's kernels are loaded; of graphs whose tactics are known
@@ -39,7 +41,8 @@ def build_command(s, v, precision, out, timing, *more, bundles=None):
 
 
 def build(s, v, name, precision, out, graphs, needs, priority, expect, more=(), bundles=None, kept=None):
-    """One build job with a timing cache of its own; it starts from that which the job `kept`, else itself, left in an earlier lab."""
+    """One build job with a timing cache of its own; it starts from that which the job `kept`, else
+    itself, left in an earlier lab."""
     timing = s.out / "timing" / f"{name}.timing"
     start, own = s.start_cache(kept or name, source(precision))
     if own:
@@ -63,7 +66,8 @@ def build(s, v, name, precision, out, graphs, needs, priority, expect, more=(), 
 
 
 def caches(start, timing):
-    """What is copied before a build: the cache, and the folder beside it with those of single graphs (engines/README.md)."""
+    """What is copied before a build: the cache, and the folder beside it with those of single
+    graphs (engines/README.md)."""
     beside = [(folder(start), folder(timing))] if start and folder(start).exists() else []
     return [(start, timing), *beside] if start else []
 
@@ -73,9 +77,11 @@ def folder(timing):
 
 
 def piece_names(v, precision):
-    """The ends of the names of a variant's build jobs: a number, or what the part of an encoder is called.
+    """The ends of the names of a variant's build jobs: a number, or what the part of an encoder is
+    called.
 
-    Timing caches are kept by these names, so a number means the same graphs whether the encoder, number 0, is cut or not.
+    Timing caches are kept by these names, so a number means the same graphs whether the encoder,
+    number 0, is cut or not.
     """
     pieces = pieces_of(v, precision)
     parts = [graphs[0] for graphs in pieces if graphs[0].startswith("encoder_cut")]
@@ -109,7 +115,8 @@ def source(precision):
 
 
 def merge(s, v, name, precision, engines, pieces, graphs, priority, bundles=None):
-    """Puts pieces together, and lets build-engines say whether it would have built anything else."""
+    """Puts pieces together, and lets build-engines say whether it would have built anything else.
+    """
     rows = s.out / "builds" / f"{name}.json"
     check = build_command(s, v, precision, engines, s.out / "timing" / f"{name}.timing", CROWDED, "--graphs", ",".join(graphs), bundles=bundles)
     command = [s.python, MERGE, "--into", engines, "--rows", rows]
@@ -136,7 +143,8 @@ def built(v, precision):
 
 
 def products(s, v, name, merged, place, graphs, bundles=None):
-    """Times the algorithms of a trunk's products, alone on its GPU; all plans are there by then, which the job `merged` put together."""
+    """Times the algorithms of a trunk's products, alone on its GPU; all plans are there by then,
+    which the job `merged` put together."""
     timing, rows = s.out / "timing" / f"{merged.name}.timing", s.out / "builds" / f"{name}.json"
     command = build_command(s, v, "fp16", place, timing, "--graphs", ",".join(graphs), bundles=bundles)
     common = {"gpu": ALONE, "needs": [merged.name], "memory_gib": 5, "waits": True, "results": [rows], "stdout": rows}
@@ -158,7 +166,8 @@ def engines(s):
 
 
 def whole_encoder(s, v):
-    """A variant's fp16 engines once more with the encoder in one piece, in a folder of their own, where it is cut otherwise."""
+    """A variant's fp16 engines once more with the encoder in one piece, in a folder of their own,
+    where it is cut otherwise."""
     name = f"build_{v.name}_fp16_0"  # its timing cache is that of an encoder that was never cut
     whole = build(s, v, name, "fp16", s.out / "pieces" / name, ["encoder"], exported(v, "fp16"), v.priority("speed"), v.costs[0])
     rest = [job for job, graphs in zip(piece_jobs(s, v, "fp16", 0), pieces_of(v, "fp16")) if not graphs[0].startswith("encoder")]
@@ -168,9 +177,11 @@ def whole_encoder(s, v):
 
 
 def otherwise(s, v, other, word):
-    """All fp16 engines of a variant as `other`, from an export of the same weights: (jobs, folder). Their names begin with the word.
+    """All fp16 engines of a variant as `other`, from an export of the same weights: (jobs, folder).
+    Their names begin with the word.
 
-    Graphs that are cut otherwise have the same names, so that they cannot lie in one bundle, nor one of one kind beside graphs of the other.
+    Graphs that are cut otherwise have the same names, so that they cannot lie in one bundle, nor
+    one of one kind beside graphs of the other.
     """
     bundles, priority = s.out / word, v.priority("speed")
     weights, needs = weights_of(s, v)
@@ -191,12 +202,14 @@ def otherwise(s, v, other, word):
 
 
 def without_attention(s, v):
-    """The fp16 engines that a variant has where this program computes nothing of its encoder: (jobs, folder)."""
+    """The fp16 engines that a variant has where this program computes nothing of its encoder:
+    (jobs, folder)."""
     return otherwise(s, v, replace(v, encoder="engine"), "usual") if v.model in PARTS else whole_encoder(s, v)
 
 
 def by_tensorrt(s, v):
-    """The fp16 engines that a variant has where TensorRT computes its mask decoder and its memory encoder: (jobs, folder)."""
+    """The fp16 engines that a variant has where TensorRT computes its mask decoder and its memory
+    encoder: (jobs, folder)."""
     return otherwise(s, v, replace(v, mask_decoder="engine", memory_encoder="engine"), "tensorrt")
 
 
@@ -206,7 +219,8 @@ def batch_names(v):
 
 
 def batches(s, v):
-    """EdgeTAM's encoders for several frames beside copies of its other fp16 engines; in a folder of their own."""
+    """EdgeTAM's encoders for several frames beside copies of its other fp16 engines; in a folder of
+    their own."""
     place, pieces, graphs = s.out / "engines" / f"{v.name}_batches", [], []
     for graph, name in batch_names(v):
         pieces.append(build(s, v, name, "fp16", s.out / "pieces" / name, [graph], exported(v, "fp16"), 60, 120))

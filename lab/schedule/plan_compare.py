@@ -1,4 +1,5 @@
-"""Jobs that compare: with PyTorch in turn, with ONNX Runtime's GPU provider, and masks with the CPU's."""
+"""Jobs that compare: with PyTorch in turn, with ONNX Runtime's GPU provider, and masks with the
+CPU's."""
 
 from .job import ALONE, SHARED, Job
 from .plan_bed import exported, learnt, warm_name
@@ -9,12 +10,14 @@ from .settings import ROOT
 FORCED = ("teacher", "teacher_forced")
 FORCED_SHARE = 0.8  # of a comparison's seconds, with the reference's masks in every memory: 0.7 and 0.9 were seen
 VOS_SHARE = 0.3  # of a comparison's seconds, that vos_optimized costs: EdgeTAM's took 193 and 215 without it and 313 with it, tiny's 132 to 195 and 233
-# Seconds that PyTorch's sides may take to get ready: with what they compile to in Inductor's cache about 60. One that compiles
-# all the same would keep the machine from everybody for ten minutes, and disturb whatever is compared beside it.
+# Seconds that PyTorch's sides may take to get ready: with what they compile to in Inductor's cache
+# about 60. One that compiles all the same would keep the machine from everybody for ten minutes,
+# and disturb whatever is compared beside it.
 READY = 240
 CUDA_GRAPHS = (("reduce_overhead", "fp16"), ("vos_optimized", "fp16"))  # sides
-# PyTorch's sides in TF32, of EdgeTAM alone: there fp16 masks of PyTorch may not agree with its fp32's, and plain compile is faster in TF32. Eager
-# is what the others are held to where their masks are not fp32's (docs/explanation/how-we-compare.md).
+# PyTorch's sides in TF32, of EdgeTAM alone: there fp16 masks of PyTorch may not agree with its
+# fp32's, and plain compile is faster in TF32. Eager is what the others are held to where their
+# masks are not fp32's (docs/explanation/how-we-compare.md).
 TF32 = (("eager", "tf32"), ("compile", "tf32"), ("reduce_overhead", "tf32"))
 
 
@@ -27,7 +30,8 @@ def compare_command(s, v, out, sides, baselines, *more):
 
 
 def compare_job(s, v, name, command, needs, priority, expect, **more):
-    """Exit code 1 is an answer, too: masks that differ. Whether there is one, comparison.json tells."""
+    """Exit code 1 is an answer, too: masks that differ. Whether there is one, comparison.json
+    tells."""
     out = s.out / name
     return Job(
         name,
@@ -46,7 +50,8 @@ def compare_job(s, v, name, command, needs, priority, expect, **more):
 
 
 def reference(s, v):
-    """The run of PyTorch in fp32, without TF32, that the first comparison makes: later ones are held to it."""
+    """The run of PyTorch in fp32, without TF32, that the first comparison makes: later ones are
+    held to it."""
     return f"glob:{s.out}/compare_{v.name}/runs/*/eager-fp32/from_round_1/round_0"
 
 
@@ -60,8 +65,9 @@ def comparisons(s):
         engines = [built(v, precision) for precision in precisions]
         base = [*engines, *exported(v), *learnt(s, v)]
         sides = ",".join(f"tensorrt:{precision}" for precision in precisions)
-        # A ratio needs a side of PyTorch's whose masks agree: in fp16 they may not. Where PyTorch waits for the host, CUDA graphs
-        # make it faster: a ratio to a slower side of it would flatter. All in one comparison, so that one reference serves them.
+        # A ratio needs a side of PyTorch's whose masks agree: in fp16 they may not. Where PyTorch
+        # waits for the host, CUDA graphs make it faster: a ratio to a slower side of it would
+        # flatter. All in one comparison, so that one reference serves them.
         tf32 = TF32 if v.model == "edgetam" else ()
         baselines = ",".join(["eager:fp16", "compile:fp16", *map(":".join, (*tf32, *CUDA_GRAPHS))])
         command = compare_command(s, v, s.out / first, sides, baselines)
@@ -71,7 +77,8 @@ def comparisons(s):
         spares = {warm_name(v, "vos_optimized", "fp16"): VOS_SHARE * expect}
         jobs.append(compare_job(s, v, first, command, needs, v.priority("compare"), expect, only_with=only_with, spares=spares))
         held = ["--reference-run", reference(s, v)]
-        # Once more with the reference's masks in every memory: no speed, so it may wait, and it adds to the first one.
+        # Once more with the reference's masks in every memory: no speed, so it may wait, and it
+        # adds to the first one.
         told = s.out / f"forced_{v.name}.txt"
         clears = [f"{s.out}/{first}/runs/*/*/{folder}" for folder in FORCED]
         forced = s.out / first / "runs" / f"{v.tag}_points" / "tensorrt-fp16" / FORCED[1]
@@ -100,7 +107,8 @@ def bench(s, v, precision, out, *more, engines=None, clips=None):
 
 
 def masks(s):
-    """The first frames of each clip: every precision against ONNX Runtime in fp32 on the processor."""
+    """The first frames of each clip: every precision against ONNX Runtime in fp32 on the processor.
+    """
     jobs, few = [], ["--max-clip-frames", s.frames, "--warmup-runs", 0, "--save-masks"]
     for v in s.variants():
         cpu = s.out / f"cpu_{v.name}"

@@ -8,12 +8,14 @@ from .sanitize_clip import FOUND
 
 CAPS = (64, 128, 256, 512, 1024, 4096)  # MiB of workspace
 DEPTHS = (1, 2, 4, 8, 16)
-# name -> further flags, environment. TensorRT 8.6.0 loads all its kernels at once unless it is told not to: what that costs in memory.
+# name -> further flags, environment. TensorRT 8.6.0 loads all its kernels at once unless it is told
+# not to: what that costs in memory.
 ALTERNATIVES = {"nvjpeg": (["--jpeg-decoder", "nvjpeg"], {}), "lazy": ([], {"CUDA_MODULE_LOADING": "LAZY"})}
 EXACT_LEVELS = (3, 1, 0)  # of optimization; the first is TensorRT's usual one
 UNDER_MEMCHECK = 24  # frames of a clip with TensorRT: 92 s beside five builds
-# Seconds that a clip of three frames is thought to take with ONNX Runtime in TensorRT's place, under both tools: at 512 pixels both models were
-# through within 45 s, and at 1024 each of SAM 2.1's attentions has sixteen times as many pairs.
+# Seconds that a clip of three frames is thought to take with ONNX Runtime in TensorRT's place,
+# under both tools: at 512 pixels both models were through within 45 s, and at 1024 each of SAM
+# 2.1's attentions has sixteen times as many pairs.
 STAND_IN = {"edgetam": 120, "sam2_tiny": 240}
 IN_TURN = 30  # seconds of two kinds of engines in three rounds: EdgeTAM's at 512 pixels took 10
 AT_ONCE = 3  # plans that a job of a cap builds beside each other
@@ -54,13 +56,15 @@ def speeds(s):
         for precision in PRECISIONS:
             for mode in ("latency", "throughput"):
                 out = s.out / f"{mode}_{v.name}_{precision}"
-                # Overlapped frames fill up and run dry in every pass: short clips would show that instead of the speed.
+                # Overlapped frames fill up and run dry in every pass: short clips would show that
+                # instead of the speed.
                 longer = ["--repeat-clip", 4] if mode == "throughput" else []
                 command = bench(s, v, precision, out, "--mode", mode, "--profile-runs", 3, *longer)
                 priority = v.priority("speed") + 4 * (precision == "fp32")
                 jobs.append(alone(out.name, command, [built(v, precision)], priority, 15, [out]))
                 if precision == "fp16" and v.rank == 0:
-                    # The same once more in another way, behind it on the same GPU or another like it.
+                    # The same once more in another way, behind it on the same GPU or another like
+                    # it.
                     for kind, (flags, environment) in ALTERNATIVES.items():
                         other = s.out / f"{kind}_{out.name}"
                         changed = [other if word == out else word for word in command] + flags
@@ -79,13 +83,15 @@ def attentions(s):
 
 
 def decoders(s):
-    """Before and after: mask decoder and memory encoder by TensorRT, and as --mask-decoder and --memory-encoder say."""
+    """Before and after: mask decoder and memory encoder by TensorRT, and as --mask-decoder and
+    --memory-encoder say."""
     cuda = [v for v in s.variants() if "cuda" in (v.mask_decoder, v.memory_encoder)]
     return [job for v in cuda for job in before_and_after(s, v, "cuda", by_tensorrt, "tensorrt", "cuda")]
 
 
 def before_and_after(s, v, group, otherwise, before, after):
-    """A variant's engines as they are `otherwise`, and as they are compared, in turn; masks are held to the comparison's reference."""
+    """A variant's engines as they are `otherwise`, and as they are compared, in turn; masks are
+    held to the comparison's reference."""
     if v.model in s.unlearned:
         return []
     several, place = otherwise(s, v)
@@ -103,7 +109,8 @@ def before_and_after(s, v, group, otherwise, before, after):
 
 
 def sweeps(s):
-    """EdgeTAM: frames ahead, frames at once, objects, a long run; workspace caps and the track variant per-fill-level of two models."""
+    """EdgeTAM: frames ahead, frames at once, objects, a long run; workspace caps and the track
+    variant per-fill-level of two models."""
     jobs, variants = [], {v.name: v for v in s.variants()}
     if v := variants.get("edgetam"):
         several, place = batches(s, v)
@@ -157,7 +164,8 @@ def rebuilt(v):
 
 
 def rebuilds(s):
-    """The graphs that take longest, built alone and from what was timed before: what a user's second build takes.
+    """The graphs that take longest, built alone and from what was timed before: what a user's
+    second build takes.
 
     Tactics do not depend on the numbers in the weights, so random ones do, which are there at once.
     """
@@ -177,7 +185,8 @@ def rebuilds(s):
 
 
 def rebuild(s, v, name, precision, graphs, first, priority, expect):
-    """One build alone on its GPU, from the timing cache that the job `first` left in an earlier lab, else in this one."""
+    """One build alone on its GPU, from the timing cache that the job `first` left in an earlier
+    lab, else in this one."""
     kept, own = s.start_cache(first, source(precision))
     needs = [f"plain_{v.name}_{source(precision)}", *([] if own else [first])]
     job = build(s, v, name, precision, s.out / "rebuilt" / name, graphs, needs, priority, expect, bundles=s.out / "plain")
@@ -188,7 +197,8 @@ def rebuild(s, v, name, precision, graphs, first, priority, expect):
 
 
 def exact(s, v):
-    """The track step with a profile for each fill level: at the usual optimization level alone, at lower ones beside others."""
+    """The track step with a profile for each fill level: at the usual optimization level alone, at
+    lower ones beside others."""
     jobs = []
     for level in EXACT_LEVELS:
         name = f"exact_{v.name}" if level == EXACT_LEVELS[0] else f"exact_{v.name}_level{level}"
@@ -241,7 +251,8 @@ def newcomer(s):
 
 
 def sanitizers(s):
-    """This program's kernels under compute-sanitizer, by themselves and in a clip; there alone, for TensorRT 8.6.0's own fail under it."""
+    """This program's kernels under compute-sanitizer, by themselves and in a clip; there alone, for
+    TensorRT 8.6.0's own fail under it."""
     jobs = []
     edgetam = next((v for v in s.variants() if v.name == "edgetam"), None)
     for tool in ("memcheck", "racecheck") if s.sanitizer else ():
@@ -259,9 +270,11 @@ def sanitizers(s):
 
 
 def stand_in_clip(s, v):
-    """A short clip under both tools with ONNX Runtime in TensorRT's place: nothing of it waits for TensorRT.
+    """A short clip under both tools with ONNX Runtime in TensorRT's place: nothing of it waits for
+    TensorRT.
 
-    racecheck fails in cuBLASLt's products, whatever kernels it is told to look at: none of it where a trunk has them.
+    racecheck fails in cuBLASLt's products, whatever kernels it is told to look at: none of it where
+    a trunk has them.
     """
     name = f"stand_in_{v.name}"
     told, out = s.out / f"{name}.txt", s.out / name
@@ -273,7 +286,8 @@ def stand_in_clip(s, v):
 
 
 def memcheck_clip(s, v):
-    """A short clip whose kernels are launched one by one, for what a sanitizer sees of replayed CUDA graphs was never tried here."""
+    """A short clip whose kernels are launched one by one, for what a sanitizer sees of replayed
+    CUDA graphs was never tried here."""
     name = "memcheck_clip"
     told, out = s.out / f"{name}.txt", s.out / name
     short = ["--limit-videos", 1, "--max-clip-frames", UNDER_MEMCHECK, "--profile-runs", 1, "--warmup-runs", 0, "--no-cuda-graphs"]

@@ -1,7 +1,8 @@
-"""A job's process: begun on its processors in a session of its own, ended with everything that it began.
+"""A job's process: begun on its processors in a session of its own, ended with everything that it
+began.
 
-Each carries its job in the environment variable SEGTRT_LAB_JOB, "OUT/NAME": by it the children of a lab that was killed are
-found again, and nothing else is.
+Each carries its job in the environment variable SEGTRT_LAB_JOB, "OUT/NAME": by it the children of a
+lab that was killed are found again, and nothing else is.
 """
 
 import os
@@ -66,7 +67,8 @@ def end_all(mark, patience=PATIENCE):
 
 
 def pin_again(mark, processors):
-    """Moves all threads of a running job; threads that are begun meanwhile are moved in the next turn."""
+    """Moves all threads of a running job; threads that are begun meanwhile are moved in the next
+    turn."""
     for _ in range(3):
         moved = 0
         for pid in marked(mark):

@@ -5,7 +5,8 @@ from pathlib import Path
 
 
 def onnxruntime_library():
-    """That of the onnxruntime which this Python has; None without one. The package is not imported."""
+    """That of the onnxruntime which this Python has; None without one. The package is not imported.
+    """
     spec = importlib.util.find_spec("onnxruntime")
     if not (spec and spec.origin):
         return None

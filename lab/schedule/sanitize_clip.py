@@ -2,21 +2,26 @@
 
     python3 lab/schedule/sanitize_clip.py --tool memcheck --sanitizer compute-sanitizer -- segtrt bench …
 
-TensorRT 8.6.0's own kernels read out of bounds under memcheck, and the clip ends there; so the sanitizer is told the names of
-this program's. They are those of the entries in cuda/*.ptx, which is what the program loads. The option for names was called
-`--kernel-regex` until it was renamed to `--kernel-name`; which of them there is, `--help` tells.
+TensorRT 8.6.0's own kernels read out of bounds under memcheck, and the clip ends there; so the
+sanitizer is told the names of this program's. They are those of the entries in cuda/*.ptx, which is
+what the program loads. The option for names was called `--kernel-regex` until it was renamed to
+`--kernel-name`; which of them there is, `--help` tells.
 
-TensorRT 8.6.0's runtime was built with a CUDA whose programs load all kernels of all libraries at once, unless the variable
-CUDA_MODULE_LOADING is LAZY; a sanitizer rewrites what is loaded, whatever it is told to check. So the variable is set, unless it is set already.
+TensorRT 8.6.0's runtime was built with a CUDA whose programs load all kernels of all libraries at
+once, unless the variable CUDA_MODULE_LOADING is LAZY; a sanitizer rewrites what is loaded, whatever
+it is told to check. So the variable is set, unless it is set already.
 
-racecheck was never seen to end over a clip with TensorRT, with that variable neither: after the GPU had been opened one
-processor was busy, and nothing was said until it was killed. A clip without TensorRT it gets through (stand_in_engines.py).
-Twice a minute it is said how much of the processors each process has had.
+racecheck was never seen to end over a clip with TensorRT, with that variable neither: after the GPU
+had been opened one processor was busy, and nothing was said until it was killed. A clip without
+TensorRT it gets through (stand_in_engines.py). Twice a minute it is said how much of the processors
+each process has had.
 
-What it found counts by the words of its summary, not by an exit code: a bench that fails in a worker has codes of its own.
-Exit code 0: the clip was run to its end and nothing was found; 9: something was found; 1: no answer, for the clip did not end, or
-the sanitizer printed no summary. Nothing found does not show that anything was looked at: a kernel that a clip does not
-launch is not checked, and the sanitizer does not list what it checks; sanitizer_control.py is a program in which it must find something.
+What it found counts by the words of its summary, not by an exit code: a bench that fails in a
+worker has codes of its own. Exit code 0: the clip was run to its end and nothing was found; 9:
+something was found; 1: no answer, for the clip did not end, or the sanitizer printed no summary.
+Nothing found does not show that anything was looked at: a kernel that a clip does not launch is not
+checked, and the sanitizer does not list what it checks; sanitizer_control.py is a program in which
+it must find something.
 """
 
 import argparse
@@ -54,7 +59,8 @@ def kernels(cuda=CUDA):
 
 
 def filters(told, names):
-    """The arguments that restrict a sanitizer whose `--help` said `told` to these kernels: each may match alone."""
+    """The arguments that restrict a sanitizer whose `--help` said `told` to these kernels: each may
+    match alone."""
     option = next((option for option in OPTIONS if re.search(rf"{option}(?![\w-])", told)), None)
     if option is None:
         raise NoAnswer(f"the sanitizer's --help names neither {' nor '.join(OPTIONS)}; it said:\n{told}")
@@ -72,7 +78,8 @@ def errors(said):
 
 
 def family(root, proc=Path("/proc")):
-    """(process, its name, seconds of processors, MiB) of `root` and all that it started, those that can be read."""
+    """(process, its name, seconds of processors, MiB) of `root` and all that it started, those that
+    can be read."""
     found, tick, page = {}, os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
     for path in proc.glob("[0-9]*/stat"):
         try:
@@ -117,7 +124,7 @@ def run(tool, sanitizer, command, names):
 
 
 def main(arguments=None):
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     p.add_argument("--tool", required=True, choices=("memcheck", "racecheck"))
     p.add_argument("--sanitizer", required=True, metavar="FILE", help="compute-sanitizer")
     p.add_argument("command", nargs="+", help="what is run under it, behind --")

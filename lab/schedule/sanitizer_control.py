@@ -1,10 +1,12 @@
-"""A kernel with a known error, under the name of one of this program's: what a sanitizer must find, or its "nothing found" says nothing.
+"""A kernel with a known error, under the name of one of this program's: what a sanitizer must find,
+or its "nothing found" says nothing.
 
     compute-sanitizer --tool racecheck --kernel-name kne=mask_words python3 lab/schedule/sanitizer_control.py racecheck
 
-racecheck: each of two warps reads the words of shared memory that the other writes, with no barrier between. memcheck: it writes
-a megabyte behind 256 bytes of device memory. It needs the driver alone. Exit code 0: it was launched and ended; 1: the driver
-refused something, which under memcheck is the launch itself.
+racecheck: each of two warps reads the words of shared memory that the other writes, with no barrier
+between. memcheck: it writes a megabyte behind 256 bytes of device memory. It needs the driver
+alone. Exit code 0: it was launched and ended; 1: the driver refused something, which under memcheck
+is the launch itself.
 """
 
 import ctypes

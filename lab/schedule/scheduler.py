@@ -64,7 +64,8 @@ class Scheduler:
                 if self.stopped:
                     raise Stopped
                 self._reap()
-                # Looking takes time, if on a processor that nothing measured uses: now and then is enough for what comes by itself.
+                # Looking takes time, if on a processor that nothing measured uses: now and then is
+                # enough for what comes by itself.
                 if self.changed or self.now() - self.looked > LOOK_AGAIN:
                     self.changed, self.looked = False, self.now()
                     self._begin_what_fits()
@@ -78,7 +79,8 @@ class Scheduler:
         return self._last_words()
 
     def _told_to_stop(self, *_):
-        # No exception out of a handler: it would lose a job that is just being begun, or, told twice, those that are still to be ended.
+        # No exception out of a handler: it would lose a job that is just being begun, or, told
+        # twice, those that are still to be ended.
         self.stopped = True
 
     def _held_back(self, job):
@@ -108,13 +110,15 @@ class Scheduler:
         return self.now() + job.expect <= self.deadline
 
     def _can_go_on(self):
-        """Whether waiting may help: a job is ready and in time, though something keeps it from beginning now."""
+        """Whether waiting may help: a job is ready and in time, though something keeps it from
+        beginning now."""
         return any(
             self._is_ready(job) and job.name not in self.late and self._fits_in_time(job) for job in self.jobs.values()
         )
 
     def _soon(self, name, known):
-        """Seconds until a pending job is thought to be able to begin; infinite where nobody knows."""
+        """Seconds until a pending job is thought to be able to begin; infinite where nobody knows.
+        """
         if name not in known:
             job, now = self.jobs[name], self.now()
             if self.state[name] in (DONE, RUNNING) or (job.optional and self._is_settled(name)):
@@ -178,9 +182,11 @@ class Scheduler:
                 placing.running.append(self.running[job.name])
 
     def _gathers(self, job, ready, known):
-        """Seconds for which a job beside which nothing else may run waits for those that may: as urgent ones that will be ready in time.
+        """Seconds for which a job beside which nothing else may run waits for those that may: as
+        urgent ones that will be ready in time.
 
-        None where it waits for none. They would wait for it otherwise, and what they need would, too.
+        None where it waits for none. They would wait for it otherwise, and what they need would,
+        too.
         """
         beside = [other for other in ready if other.hush and self.priority[other.name] == self.priority[job.name]]
         lacking = self.machine.hushed - len(beside)
@@ -192,7 +198,8 @@ class Scheduler:
         return soon[-1] if soon and self.now() + soon[-1] + job.expect <= self.deadline else None
 
     def _lengthens(self, job, known):
-        """Whether a job would keep the machine hushed longer than those that do now, and so keep more urgent ones waiting."""
+        """Whether a job would keep the machine hushed longer than those that do now, and so keep
+        more urgent ones waiting."""
         now = self.now()
         if job.expect <= max(held.left(now) for held in self.running.values()):
             return False
@@ -200,7 +207,8 @@ class Scheduler:
         return any(self._soon(name, known) < float("inf") for name in urgent)
 
     def _hushed(self, job):
-        """Whether a job for which nothing else may run is waited for: not where it would end too late once the others are through."""
+        """Whether a job for which nothing else may run is waited for: not where it would end too
+        late once the others are through."""
         now = self.now()
         return now + max(held.left(now) for held in self.running.values()) + job.expect <= self.deadline
 

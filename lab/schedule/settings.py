@@ -6,9 +6,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TEACHER = "sam2.1_tiny"  # the one whose encoder is trained
 
-# Seconds seen on two to four H200 while all were busy: building the encoder in one piece, an export, 48 frames on four processors, a comparison
-# (two at a time and with vos_optimized 233, 209, 220 and 270, EdgeTAM's with its eight sides 313, all sides started at once; 25 more for
-# each of PyTorch's but the first are guessed, for they start one after the other since).
+# Seconds seen on two to four H200 while all were busy: building the encoder in one piece, an
+# export, 48 frames on four processors, a comparison (two at a time and with vos_optimized 233, 209,
+# 220 and 270, EdgeTAM's with its eight sides 313, all sides started at once; 25 more for each of
+# PyTorch's but the first are guessed, for they start one after the other since).
 COSTS = {
     "edgetam": (120, 45, 60, 465),
     "sam2.1_tiny": (110, 35, 130, 310),
@@ -133,7 +134,8 @@ class Settings:
         return round(self.track_seconds * (self.longer or {}).get(model, 1))
 
     def checkpoint(self, variant):
-        """What a variant learnt; its memory learns at its own image size, or it is unsure of objects there."""
+        """What a variant learnt; its memory learns at its own image size, or it is unsure of
+        objects there."""
         side = "" if variant.imgsz == 1024 else f"_{variant.imgsz}"
         name = f"{variant.model}{side}.safetensors"
         kept = self.kept_weights and self.kept_weights / name
@@ -150,7 +152,8 @@ class Settings:
         return self.out / "engines" / variant.name
 
     def start_cache(self, name, precision):
-        """The timing cache that a build job starts from, and whether it is what the job of that name left in an earlier lab."""
+        """The timing cache that a build job starts from, and whether it is what the job of that
+        name left in an earlier lab."""
         kept = self.timing_dir / f"{name}.timing" if self.timing_dir else None
         own = kept is not None and kept.exists()
         return (kept if own else (self.timing or {}).get(precision)), own

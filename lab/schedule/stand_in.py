@@ -1,4 +1,5 @@
-"""Takes a job's place in a rehearsal (--fake): sleeps a part of the time that the job is thought to take, and leaves its results."""
+"""Takes a job's place in a rehearsal (--fake): sleeps a part of the time that the job is thought to
+take, and leaves its results."""
 
 import argparse
 import time
@@ -18,7 +19,7 @@ def stand_in(job, share, python):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--seconds", type=float, default=0)
     parser.add_argument("--file", type=Path, action="append", default=[])
     parser.add_argument("--folder", type=Path, action="append", default=[])

@@ -1,21 +1,26 @@
-"""This program's kernels under compute-sanitizer in a whole clip on a real GPU, with ONNX Runtime in the place of TensorRT.
+"""This program's kernels under compute-sanitizer in a whole clip on a real GPU, with ONNX Runtime
+in the place of TensorRT.
 
     python3 lab/schedule/stand_in_engines.py --segtrt target/release/segtrt --bundle bundles/edgetam_1024_fp16 --split clips --out OUT
 
-racecheck never ended over a clip with TensorRT, whose thousands of kernels a sanitizer rewrites when they are loaded. So the
-tests' stand-in for TensorRT 8.6 (tests/data/gpu) is compiled here and builds "engines" that ONNX Runtime runs on the processors:
-each waits for its stream, copies its inputs to the host, runs the graph and copies its outputs back. All else is the pipeline as
-it is: driver, memory, streams, and every kernel of this program between the engines. CUDA graphs are off, for such engines cannot
-be recorded. Nothing is said of speed, of TensorRT's own kernels, of CUDA graphs, or of frames in flight at the same time.
+racecheck never ended over a clip with TensorRT, whose thousands of kernels a sanitizer rewrites
+when they are loaded. So the tests' stand-in for TensorRT 8.6 (tests/data/gpu) is compiled here and
+builds "engines" that ONNX Runtime runs on the processors: each waits for its stream, copies its
+inputs to the host, runs the graph and copies its outputs back. All else is the pipeline as it is:
+driver, memory, streams, and every kernel of this program between the engines. CUDA graphs are off,
+for such engines cannot be recorded. Nothing is said of speed, of TensorRT's own kernels, of CUDA
+graphs, or of frames in flight at the same time.
 
-In turn: the stand-in is compiled, engines are built, and the clip runs on the CPU backend, on the GPU by itself, and under each
-tool (sanitize_clip.py). Masks of each run on the GPU are compared with the CPU backend's, so that "nothing found" is known of a
-run that computed the right thing; and each tool must find the error in a kernel that has one (sanitizer_control.py), so that it
-is known of a tool that looks. A bundle of fp32 graphs with a segmented track step is taken as one of fp16 whose ports alone are halves: the
-attention kernels take no others.
+In turn: the stand-in is compiled, engines are built, and the clip runs on the CPU backend, on the
+GPU by itself, and under each tool (sanitize_clip.py). Masks of each run on the GPU are compared
+with the CPU backend's, so that "nothing found" is known of a run that computed the right thing; and
+each tool must find the error in a kernel that has one (sanitizer_control.py), so that it is known
+of a tool that looks. A bundle of fp32 graphs with a segmented track step is taken as one of fp16
+whose ports alone are halves: the attention kernels take no others.
 
-It needs a C++ compiler, a segtrt that was built elsewhere, and a Python with onnxruntime and numpy; no TensorRT, no CUDA toolkit
-beside compute-sanitizer. Exit code 0: nothing was found; 9: something was; 1: no answer, the last line says why.
+It needs a C++ compiler, a segtrt that was built elsewhere, and a Python with onnxruntime and numpy;
+no TensorRT, no CUDA toolkit beside compute-sanitizer. Exit code 0: nothing was found; 9: something
+was; 1: no answer, the last line says why.
 """
 
 import argparse
@@ -38,7 +43,8 @@ from schedule.settings import TAGS  # noqa: E402
 
 SOURCES = ROOT / "tests/data/gpu"
 SHIM = ROOT / "crates/tensorrt/src/shim"
-# source -> the libraries made of it: a folder to build with and one to run with, for the loader knows both by one name.
+# source -> the libraries made of it: a folder to build with and one to run with, for the loader
+# knows both by one name.
 LIBRARIES = {
     "fake_builder8.cpp": ("build/libnvinfer.so.8", "build/libnvonnxparser.so.8"),
     "fake_tensorrt8.cpp": ("run/libnvinfer.so.8",),
@@ -80,7 +86,8 @@ class Bundle:
 
 
 def step(what, command, limit, environment=None, codes=(0,)):
-    """Runs it for so many seconds at most, with all that it starts; what it prints is shown as it comes. Its exit code."""
+    """Runs it for so many seconds at most, with all that it starts; what it prints is shown as it
+    comes. Its exit code."""
     words = [str(word) for word in command]
     print(f"\n== {what} (at most {limit:.0f} s)\n$", *(f"{k}={v}" for k, v in (environment or {}).items()), *words, flush=True)
     begun = time.monotonic()
@@ -151,7 +158,8 @@ def gpu_bench(args, bundle, precision, out):
 
 
 def compare(expected, found, frames, least):
-    """Holds the masks of one run to those of another; NoAnswer where they differ, or where they could not tell."""
+    """Holds the masks of one run to those of another; NoAnswer where they differ, or where they
+    could not tell."""
     sys.path.insert(0, str(ROOT / "onnx"))
     from compare_masks import decode_mask, iou  # needs numpy, which --help does not
 
@@ -257,7 +265,7 @@ def frame_count(text):
 
 
 def main(arguments=None):
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     p.add_argument("--segtrt", type=Path, required=True, metavar="FILE")
     p.add_argument("--bundle", type=Path, required=True, help="folder that onnx/export.py wrote, with --segments for the attention kernels")
     p.add_argument("--split", type=Path, required=True, help="clips; the first frames of the first object of the first one are run")

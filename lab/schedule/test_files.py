@@ -1,4 +1,5 @@
-"""Tests of what measure.py packs and puts together: harvests and engines. python3 -m unittest discover -s lab/schedule"""
+"""Tests of what measure.py packs and puts together: harvests and engines. python3 -m unittest
+discover -s lab/schedule"""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""Tests of how long the lab's networks learn, and what their exports are told: python3 -m unittest discover -s lab/schedule"""
+"""Tests of how long the lab's networks learn, and what their exports are told: python3 -m unittest
+discover -s lab/schedule"""
 
 import subprocess
 import sys
@@ -63,7 +64,8 @@ class Networks(Case):
             self.assertEqual("track_image" in built(precision), front)
         self.assertNotIn("track_seg8", built("fp16"), "its work is that of track_image and of the kernels behind it")
         self.assertIn("track_seg8", built("mixed"))
-        # A memory encoder's engine is not built where there are kernels, and mixed engines have theirs.
+        # A memory encoder's engine is not built where there are kernels, and mixed engines have
+        # theirs.
         for computed_by, there in (("cuda", False), ("engine", True)):
             jobs = checked(plan(Settings(**given, python=sys.executable, models=list(TAGS), memory_encoder=computed_by)))
             exports = [job.command for name, job in jobs.items() if name.startswith("export_edgetam")]

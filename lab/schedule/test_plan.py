@@ -315,7 +315,8 @@ class Planning(Case):
                 self.assertEqual(graphs[f"build_sam2_large_{precision}_{part}"], part)
 
     def test_a_second_build_starts_from_a_cache_of_the_same_graph(self):
-        # An earlier lab's, whose encoder was whole and whose first cut may not take its prompt's for its own.
+        # An earlier lab's, whose encoder was whole and whose first cut may not take its prompt's
+        # for its own.
         kept = self.out / "kept"
         kept.mkdir()
         for name in ("build_sam2_large_fp16_0", "build_sam2_large_fp16_1", "build_sam2_base_fp16_0"):

@@ -1,4 +1,5 @@
-"""Tests of measure.py's clips under compute-sanitizer: python3 -m unittest discover -s lab/schedule"""
+"""Tests of measure.py's clips under compute-sanitizer: python3 -m unittest discover -s lab/schedule
+"""
 
 import io
 import os
@@ -44,7 +45,8 @@ class Sanitizing(unittest.TestCase):
 
     def test_the_kernels_are_those_of_the_sources(self):
         names = sanitize_clip.kernels()
-        # Written out where a source declares them; attention and preprocessing name theirs as the first word given to a macro.
+        # Written out where a source declares them; attention and preprocessing name theirs as the
+        # first word given to a macro.
         sources = "".join(path.read_text() for path in sorted(sanitize_clip.CUDA.glob("*.cu")))
         plain = re.findall(r"__global__\s+void\s+(?:__(?:launch_bounds|cluster_dims)__\(.*\)[\s\\]*)*(\w+)\(", sources)
         by_macro = re.findall(r"^[A-Z_]+\((\w+),", sources, re.MULTILINE)

@@ -1,4 +1,5 @@
-"""Tests of measure.py's scheduler, with stand-ins for programs, GPUs and TensorRT: python3 -m unittest discover -s lab/schedule
+"""Tests of measure.py's scheduler, with stand-ins for programs, GPUs and TensorRT: python3 -m
+unittest discover -s lab/schedule
 
 Jobs are small Python programs that sleep, write files and tell on which processors they ran.
 """
@@ -142,7 +143,8 @@ class Running(LabCase):
 
     @unittest.skipIf(len(PROCESSORS) < 2, "SKIPPED: one processor cannot be shared out")
     def test_work_without_a_gpu_makes_room_for_a_measurement(self):
-        # A thread of it, too: what began on all processors is moved when a measurement begins, and back afterwards.
+        # A thread of it, too: what began on all processors is moved when a measurement begins, and
+        # back afterwards.
         told = self.out / "seen"
         watch = (
             "import threading; seen=[]; stop=time.time()+40\n"

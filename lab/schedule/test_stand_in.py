@@ -1,4 +1,5 @@
-"""Tests of measure.py's clips with ONNX Runtime in TensorRT's place: python3 -m unittest discover -s lab/schedule"""
+"""Tests of measure.py's clips with ONNX Runtime in TensorRT's place: python3 -m unittest discover
+-s lab/schedule"""
 
 import importlib.util
 import json
@@ -24,7 +25,8 @@ from case import Case  # noqa: E402
 
 MANIFEST = 'format = 1\n\n[model]\nname = "{name}"\nfamily = "x"\nimgsz = 64\nprecision = "{precision}"\n\n[weights]\nname = "other"\n'
 HAS_NUMPY = importlib.util.find_spec("numpy") is not None
-# Plays segtrt: notes its command and its environment, builds two plans, and writes the masks of a run, as MASKS says for it.
+# Plays segtrt: notes its command and its environment, builds two plans, and writes the masks of a
+# run, as MASKS says for it.
 SEGTRT = """
 import json, os, sys
 from pathlib import Path
@@ -77,7 +79,8 @@ class Standing(unittest.TestCase):
         return folder
 
     def run_it(self, *more, masks=None, found=0, control=1, plans="encoder", **bundle):
-        """The script on stand-ins for compiler, segtrt and sanitizer; what it was, and what segtrt was given."""
+        """The script on stand-ins for compiler, segtrt and sanitizer; what it was, and what segtrt
+        was given."""
         (self.place / "notes").write_text("")
         segtrt = self.program("segtrt", f"#!{sys.executable}\n{SEGTRT}")
         sanitizer = self.program("sanitizer", f"#!/bin/sh\n{SANITIZER}")

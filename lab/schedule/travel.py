@@ -1,12 +1,15 @@
-"""Takes what a lab needs to a machine that is reached by small transfers alone, and unpacks it there as it arrives.
+"""Takes what a lab needs to a machine that is reached by small transfers alone, and unpacks it
+there as it arrives.
 
     python3 lab/schedule/travel.py pack --out .travel --part-mb 45 clips=davis16 program=target/release/segtrt trt=tensorrt/lib
     python3 lab/schedule/travel.py arrive --dest /tmp/things .travel/00 .travel/01      there, after each transfer
 
-`pack` leaves folders .travel/00, .travel/01, …, each of one transfer at most so large, in the order in which the loads were named: what is wanted
-first comes first. A load is a file or a folder. `arrive` keeps the parts it is given, in whatever order; a load whose parts are all there is
-unpacked to DEST/NAME (a file: DEST/NAME/FILE), and DEST/NAME.ready is written, which `measure.py --wait-for` may wait for.
-This file travels in each folder. Exit code 0: done, though loads may still be incomplete; 1: a part is damaged, or not one of these; 2: wrong command line.
+`pack` leaves folders .travel/00, .travel/01, …, each of one transfer at most so large, in the order
+in which the loads were named: what is wanted first comes first. A load is a file or a folder.
+`arrive` keeps the parts it is given, in whatever order; a load whose parts are all there is
+unpacked to DEST/NAME (a file: DEST/NAME/FILE), and DEST/NAME.ready is written, which `measure.py
+--wait-for` may wait for. This file travels in each folder. Exit code 0: done, though loads may
+still be incomplete; 1: a part is damaged, or not one of these; 2: wrong command line.
 """
 
 import argparse
@@ -99,7 +102,7 @@ def state(name, parts, kept, dest):
 
 
 def main(arguments=None):
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     steps = p.add_subparsers(dest="step", required=True)
     packing = steps.add_parser("pack", help="here")
     packing.add_argument("--out", type=Path, required=True, help="what an earlier call left in it is removed")

@@ -24,7 +24,7 @@ SIDE, FRAMES, LARGEST = 256, 20, 1e-3
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--checkpoint", type=Path, help="default: seeded random weights")
     parser.add_argument("--edgetam-src", type=Path)
     args = parser.parse_args()

@@ -1,16 +1,19 @@
-"""Gives a network without weights an image encoder whose features mean something: those of another network, on given frames.
+"""Gives a network without weights an image encoder whose features mean something: those of another
+network, on given frames.
 
     python lab/train/distil_encoder.py teach --model sam2.1_tiny --random-weights 0 --weights-overlay TINY.safetensors --split DIR --out features.pt
     python lab/train/distil_encoder.py learn --model edgetam --random-weights 0 --weights-overlay TINY.safetensors --features features.pt \\
         --seconds 150 --out edgetam.safetensors
 
-For judging arithmetic, not for tracking: masks of a random encoder are speckles, of which one pixel is a tenth of the
-IoU, and tell nothing about an engine. The encoder learns a few clips by heart; the mask decoder is the overlay's, and
-what is left (memory attention, memory encoder) stays random. Writes a whole checkpoint, for `export.py --checkpoint` and
-`pytorch/run.py --checkpoint`. The two steps are processes of their own, because SAM 2 and EdgeTAM share a package name.
+For judging arithmetic, not for tracking: masks of a random encoder are speckles, of which one pixel
+is a tenth of the IoU, and tell nothing about an engine. The encoder learns a few clips by heart;
+the mask decoder is the overlay's, and what is left (memory attention, memory encoder) stays random.
+Writes a whole checkpoint, for `export.py --checkpoint` and `pytorch/run.py --checkpoint`. The two
+steps are processes of their own, because SAM 2 and EdgeTAM share a package name.
 
-A SAM 2.1 encoder need not begin at nothing: the overlay's hiera-tiny is spread over its width and depth first
-(`segtrain/grown.py`), unless `--begin fresh` says otherwise. EdgeTAM's is of another kind and always begins fresh.
+A SAM 2.1 encoder need not begin at nothing: the overlay's hiera-tiny is spread over its width and
+depth first (`segtrain/grown.py`), unless `--begin fresh` says otherwise. EdgeTAM's is of another
+kind and always begins fresh.
 """
 
 import argparse
@@ -32,7 +35,7 @@ WARM_UP_FRESH = 50
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     steps = parser.add_subparsers(dest="step", required=True)
     teach = steps.add_parser("teach", help="write frames and their features")
     teach.add_argument("--split", required=True, type=Path, help="folder with JPEGImages_24fps")
@@ -50,7 +53,8 @@ def parse():
 
 
 def teach(args):
-    """Frames as bytes [n,3,S,S] and the three maps that the mask decoder reads, each [n,C,H,W] in half precision."""
+    """Frames as bytes [n,3,S,S] and the three maps that the mask decoder reads, each [n,C,H,W] in
+    half precision."""
     model = build_model(args)[0].to(args.device)
     trunk = model.image_encoder.trunk
     if "_get_pos_embed" in vars(trunk):
@@ -74,7 +78,8 @@ def features(model, pixels):
 
 
 def student(args):
-    """The network to teach: its encoder as its authors initialise it, the rest as `export.py` makes it."""
+    """The network to teach: its encoder as its authors initialise it, the rest as `export.py` makes
+    it."""
     torch.manual_seed(args.random_weights or 0)
     fresh = build(args.model, args.imgsz, args.edgetam_src)[0].image_encoder.state_dict()
     model = build_model(args)[0]
@@ -117,7 +122,8 @@ def learn(args):
     begin, step = time.monotonic(), 0
     while (share := (time.monotonic() - begin) / args.seconds) < 1:
         if share > 0.8:
-            # The running means of batch normalisation are what inference reads: the last fifth learns with them.
+            # The running means of batch normalisation are what inference reads: the last fifth
+            # learns with them.
             for module in encoder.modules():
                 if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
                     module.eval()

@@ -1,8 +1,10 @@
-"""Draws a sheet of held-out clips: click, true outline (white) and predicted mask (green) of frames side by side.
+"""Draws a sheet of held-out clips: click, true outline (white) and predicted mask (green) of frames
+side by side.
 
     python lab/train/draw_mini.py --checkpoint edgetam_mini.safetensors --out sheet.png [--alike] [--split DIR]
 
-One row for each target. `--split` takes the clips of `segtrt synth` instead, frames as segtrt resizes them.
+One row for each target. `--split` takes the clips of `segtrt synth` instead, frames as segtrt
+resizes them.
 """
 
 import argparse
@@ -25,7 +27,7 @@ from segtrain.unroll import Unroll
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--checkpoint", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.png")
     parser.add_argument("--alike", action="store_true", help="clips of two objects that look alike")
@@ -59,7 +61,8 @@ def main():
 
 
 def of_split(split, count, side, device):
-    """The first `count` clips of a split, up to the last frame of equally many; masks of frames between are not known."""
+    """The first `count` clips of a split, up to the last frame of equally many; masks of frames
+    between are not known."""
     images, masks, scene = [], [], []
     for number, folder in enumerate(sorted((split / "JPEGImages_24fps").iterdir())[:count]):
         frames = sorted(folder.glob("*.jpg"))

@@ -1,21 +1,26 @@
-"""Teaches a network whose image encoder and mask decoder are trained to follow the objects of a few clips, and to be sure of them.
+"""Teaches a network whose image encoder and mask decoder are trained to follow the objects of a few
+clips, and to be sure of them.
 
     python lab/train/learn_tracking.py --model edgetam --checkpoint edgetam_features.safetensors --split DIR --seconds 120 --out edgetam.safetensors
     python lab/train/learn_tracking.py --model sam2.1_tiny --random-weights 0 --weights-overlay TINY.safetensors --split DIR --out tiny.safetensors
 
-For judging arithmetic, not for tracking elsewhere: with a random memory attention a decoder is asked for an object without
-being told which, and its answer tips over at the least rounding, in any arithmetic. The clips are learnt by heart. Image
-encoder and prompt encoder stay as they are; memory attention, memory encoder, object pointers and mask decoder learn, with
-the steps of Meta's own tracking loop unrolled. Writes a whole checkpoint. `distil_encoder.py` makes the encoder that this
+For judging arithmetic, not for tracking elsewhere: with a random memory attention a decoder is
+asked for an object without being told which, and its answer tips over at the least rounding, in any
+arithmetic. The clips are learnt by heart. Image encoder and prompt encoder stay as they are; memory
+attention, memory encoder, object pointers and mask decoder learn, with the steps of Meta's own
+tracking loop unrolled. Writes a whole checkpoint. `distil_encoder.py` makes the encoder that this
 needs where there is no trained one.
 
-A decoder proposes three masks and takes the one whose IoU it predicts to be the highest. Where two are nearly as high, rounding
-chooses, another mask goes into the memory, and all later masks differ: that was seen in every arithmetic of 16 bits, PyTorch's too.
-So here one of the three is decided on before learning: the predicted IoUs of the two others are lowered for good, by their biases.
-What the network answers cannot turn over then, whatever computes it; how a released network fares with its near ties, this does not show.
+A decoder proposes three masks and takes the one whose IoU it predicts to be the highest. Where two
+are nearly as high, rounding chooses, another mask goes into the memory, and all later masks differ:
+that was seen in every arithmetic of 16 bits, PyTorch's too. So here one of the three is decided on
+before learning: the predicted IoUs of the two others are lowered for good, by their biases. What
+the network answers cannot turn over then, whatever computes it; how a released network fares with
+its near ties, this does not show.
 
-At the end, over all annotated frames: mean IoU, how far the best predicted IoU was from the second, and how sure the network was
-that the object is there. A margin near 0 means that the network is of no use for comparing.
+At the end, over all annotated frames: mean IoU, how far the best predicted IoU was from the second,
+and how sure the network was that the object is there. A margin near 0 means that the network is of
+no use for comparing.
 """
 
 import argparse
@@ -42,7 +47,7 @@ PROMPTED_FIRST = 0.3  # share of the steps that begin at a clip's first frame, w
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     add_weight_options(parser)
     parser.add_argument("--split", required=True, type=Path, help="folder with JPEGImages_24fps and Annotations_6fps")
     parser.add_argument("--seconds", type=float, default=120, help="time to learn (default 120); 0 writes the network as it is")
@@ -61,7 +66,8 @@ class Clip:
 
 
 def clips(args, model):
-    """Every object that is annotated on three frames or more; features as Meta's predictor prepares them."""
+    """Every object that is annotated on three frames or more; features as Meta's predictor prepares
+    them."""
     import numpy as np
     from PIL import Image
 
@@ -89,7 +95,8 @@ def clips(args, model):
 
 @dataclass
 class Answer:
-    """What a frame is answered: logits [h,w] of the mask that was taken and [3,h,w] of all, their predicted IoUs [3], the object's score [1]."""
+    """What a frame is answered: logits [h,w] of the mask that was taken and [3,h,w] of all, their
+    predicted IoUs [3], the object's score [1]."""
 
     taken: torch.Tensor
     masks: torch.Tensor
@@ -141,7 +148,8 @@ def click(mask, generator, side):
 
 
 def loss_of(answer, target):
-    """Focal and dice loss of a mask, what its predicted IoU is off by, cross-entropy of the score of an object that is there; and its IoU."""
+    """Focal and dice loss of a mask, what its predicted IoU is off by, cross-entropy of the score
+    of an object that is there; and its IoU."""
     there = F.softplus(-answer.score).sum()
     if answer.score.item() <= 0:
         # The mask is hidden where the object is thought absent: the score alone can learn.
@@ -153,7 +161,8 @@ def loss_of(answer, target):
 
 @dataclass
 class Judged:
-    """A network's answers over whole clips, a value a frame: IoU of the mask that was taken, margin, |score|.
+    """A network's answers over whole clips, a value a frame: IoU of the mask that was taken,
+    margin, |score|.
 
     `best`: which of the three masks fits best where a click is.
     """
@@ -239,8 +248,9 @@ def learn(args, model, found):
 def positions_as_parameters(trunk):
     """Finds the parameters behind a ready table of positions, so that a checkpoint can hold it.
 
-    The table is the sum of a bicubically enlarged map and of a repeated window, both linear in the parameters: a least-squares
-    problem of 113 unknowns a channel (SAM 2.1 tiny and small) whose solution reproduces the table to its rounding.
+    The table is the sum of a bicubically enlarged map and of a repeated window, both linear in the
+    parameters: a least-squares problem of 113 unknowns a channel (SAM 2.1 tiny and small) whose
+    solution reproduces the table to its rounding.
     """
     table = trunk._get_pos_embed((1, 1))[0].double().cpu()  # a ready table ignores the size
     del trunk._get_pos_embed

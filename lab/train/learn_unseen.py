@@ -1,13 +1,15 @@
-"""Teaches SAM 2.1 tiny's memory to follow objects that it never saw; image encoder, prompt encoder and mask decoder are Meta's.
+"""Teaches SAM 2.1 tiny's memory to follow objects that it never saw; image encoder, prompt encoder
+and mask decoder are Meta's.
 
     python lab/train/learn_unseen.py frames --videos DIR --out frames
     python lab/train/learn_unseen.py given --overlay TINY.safetensors --out given
     python lab/train/learn_unseen.py learn --given given --frames frames --split DIR --seconds 400 --out learnt [--resume learnt]
     python lab/train/learn_unseen.py join --given given --learnt learnt --out sam2.1_tiny.safetensors
 
-There are no labels: the decoder's own masks for grids of clicks on frames of videos are cut out and moved over other frames
-(`segtrain/cutouts.py`, `collage.py`). `--split` is only judged, never learnt: J&F from one click in the first frame, before
-learning and after. What is learnt lies in pieces of 15 MB, from which `--resume` goes on.
+There are no labels: the decoder's own masks for grids of clicks on frames of videos are cut out and
+moved over other frames (`segtrain/cutouts.py`, `collage.py`). `--split` is only judged, never
+learnt: J&F from one click in the first frame, before learning and after. What is learnt lies in
+pieces of 15 MB, from which `--resume` goes on.
 """
 
 import argparse
@@ -32,7 +34,7 @@ LENGTHS = "0.2:4:1.5,0.75:8:1,1:12:0.65"
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     steps = parser.add_subparsers(dest="step", required=True)
     frames = steps.add_parser("frames", help="decodes videos to small JPEGs")
     frames.add_argument("--videos", required=True, type=Path)
@@ -84,7 +86,8 @@ def decode(args):
 
 
 def pack(args):
-    """The table of positions is for one image side: as the parameters that it came from it serves every side, and is small."""
+    """The table of positions is for one image side: as the parameters that it came from it serves
+    every side, and is small."""
     from learn_tracking import positions_as_parameters
     from safetensors.torch import load_file
     from segexport.models import build
@@ -170,7 +173,8 @@ class Learner:
         return cutouts.make_bank(found, args.frames, args.imgsz, args.device, args.every)
 
     def save(self):
-        """The averaged weights in 16 bits and the optimizer's moments: what goes on begins at the average."""
+        """The averaged weights in 16 bits and the optimizer's moments: what goes on begins at the
+        average."""
         state = self.optimizer.state
         kept = {
             "step": self.step,

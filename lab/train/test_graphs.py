@@ -118,7 +118,8 @@ class Recordable(unittest.TestCase):
                 pass
 
     def test_nor_does_a_backward_pass(self):
-        # PyTorch's backward pass wants a real CUDA device for pretended CUDA tensors: these are on none.
+        # PyTorch's backward pass wants a real CUDA device for pretended CUDA tensors: these are on
+        # none.
         def step(unroll, batch, quiet):
             return Steps(unroll)._learn(batch, quiet)[0]
 

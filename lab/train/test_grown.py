@@ -1,4 +1,5 @@
-"""Tests of Hieras that begin as a smaller one: `python3 -m unittest discover -s lab/train`, or this file alone.
+"""Tests of Hieras that begin as a smaller one: `python3 -m unittest discover -s lab/train`, or this
+file alone.
 
 Meta's SAM 2 or EdgeTAM's copy of it is needed; without either all is skipped, loudly.
 """

@@ -1,4 +1,5 @@
-"""Tests of what learn_tracking.py decides and teaches, on edgetam_mini with random weights: `python3 -m unittest discover -s lab/train`, or this file alone.
+"""Tests of what learn_tracking.py decides and teaches, on edgetam_mini with random weights:
+`python3 -m unittest discover -s lab/train`, or this file alone.
 
 EdgeTAM's code is needed; without it all is skipped, loudly.
 """

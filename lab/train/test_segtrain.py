@@ -1,4 +1,5 @@
-"""Tests of edgetam_mini's training: `python3 -m unittest discover -s lab/train`, or this file alone.
+"""Tests of edgetam_mini's training: `python3 -m unittest discover -s lab/train`, or this file
+alone.
 
 EdgeTAM's code is needed for the network; without it those tests are skipped, loudly.
 """

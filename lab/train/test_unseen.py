@@ -1,4 +1,5 @@
-"""Tests of what `learn_unseen.py` is made of; the network itself needs Meta's `sam2` package and is skipped without it."""
+"""Tests of what `learn_unseen.py` is made of; the network itself needs Meta's `sam2` package and is
+skipped without it."""
 
 import sys
 from pathlib import Path
@@ -25,7 +26,8 @@ torch.set_num_threads(1)
 
 
 def bank():
-    """Two videos of three frames; a bright square, which is whole, and a stripe that the frame cuts."""
+    """Two videos of three frames; a bright square, which is whole, and a stripe that the frame
+    cuts."""
     frames = torch.full((6, 3, SIDE, SIDE), 60, dtype=torch.uint8)
     frames[:, :, 16:48, 16:48] = 220
     masks = torch.zeros(2, 32, 32, dtype=torch.uint8)

@@ -1,4 +1,5 @@
-"""Rounds a checkpoint to float16, which halves the file. An export from the rounded file has exactly its weights.
+"""Rounds a checkpoint to float16, which halves the file. An export from the rounded file has
+exactly its weights.
 
     python lab/train/to_float16.py edgetam_mini.safetensors --out rounded.safetensors --training "COMMAND, seed 0"
 
@@ -25,7 +26,7 @@ def rounded(state):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("checkpoint", type=Path, metavar="FILE.safetensors")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.safetensors")
     parser.add_argument("--training", metavar="TEXT", help="command and seed of the training")

@@ -18,7 +18,7 @@ from segexport import ExportError
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--seconds", type=float, default=1500, help="training time of this run")
     parser.add_argument("--plan", type=float, metavar="SECONDS", help="training time of all runs together (default: of those so far)")
     parser.add_argument("--seed", type=int, default=0, help="start weights and clips")

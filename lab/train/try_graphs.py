@@ -1,4 +1,5 @@
-"""Tries whether a training step can be recorded as a CUDA graph: same losses and gradients, and how fast.
+"""Tries whether a training step can be recorded as a CUDA graph: same losses and gradients, and how
+fast.
 
     python lab/train/try_graphs.py --init edgetam_mini.safetensors --frames 16 --quiet 2 --scenes 48 --bf16
 
@@ -20,7 +21,7 @@ LEAST = 0.05  # what smaller losses are compared with
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--init", type=Path, required=True, metavar="FILE.safetensors")
     parser.add_argument("--frames", type=int, default=16)
     parser.add_argument("--quiet", type=int, default=2)

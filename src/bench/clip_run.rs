@@ -2,8 +2,8 @@
 One pass of the tracker over one object's part of a clip.
 
 Decoding happens frame by frame between the timed regions, so one decoded frame is held at a time
-and no decoder thread competes with the network for the processors. What grows with the clip are the
-masks that are kept. Frames that were decoded ahead of time are taken out of a mapped file instead.
+and no decoder thread competes with the network for the processors. Only the kept masks grow with
+the clip. Predecoded frames come from a mapped file.
 */
 
 use std::time::Instant;
@@ -55,7 +55,7 @@ impl Span {
     }
 }
 
-/// What a pass yields.
+/// Times, masks and scores of a pass.
 #[derive(Debug, Default)]
 pub struct ClipPass {
     /// Times of each frame.
@@ -74,7 +74,7 @@ pub struct ClipPass {
 }
 
 impl ClipPass {
-    /// The times of each frame with the network's scores beside them. A clip that comes again has
+    /// The times of each frame and the network's scores. A clip that comes again has
     /// scores of its first time.
     pub fn scored_times(&self) -> Vec<FrameTimes> {
         let mut times = self.times.clone();

@@ -2,7 +2,7 @@
 The benchmark: one worker process for each model, one row for each object, files that survive a
 crash.
 
-[`plan`] says what will be done, [`supervise`] starts the workers and keeps the results,
+[`plan`] is the list of work, [`supervise`] starts the workers and keeps the results,
 [`worker`] loads one model and measures object after object.
 */
 

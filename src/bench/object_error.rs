@@ -1,5 +1,5 @@
 /*!
-Why one object got no numbers: a short code for machines and a sentence for people.
+Why an object has no numbers: a short code for programs and a sentence for people.
 
 Such an object costs its row, never the run.
 */

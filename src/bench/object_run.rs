@@ -71,7 +71,7 @@ struct Ready<'a> {
 }
 
 impl Ready<'_> {
-    /// A pass without numbers, behind those that have some.
+    /// A pass without numbers, after passes with numbers.
     fn lose(&mut self, runner: &ObjectRunner<'_>, error: &ObjectError) {
         let row = runner.row_without_numbers(self.key.clone(), error);
         let row = RunRecord { run: self.recorded.len(), ..row };

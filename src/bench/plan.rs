@@ -1,5 +1,5 @@
 /*!
-What a bench will do, resolved: every default taken, every path and bundle found.
+The plan of a bench: every default resolved, every path and bundle found.
 
 The command line becomes this once; the worker processes get it as JSON and need nothing else.
 */

@@ -1,6 +1,5 @@
 /*!
-Where a bench stands, and how it shows that: a bar with the time left on a terminal, plain lines
-elsewhere.
+The progress of a bench: a bar with the time left on a terminal, plain lines elsewhere.
 */
 
 use std::io::IsTerminal;

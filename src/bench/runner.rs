@@ -1,5 +1,5 @@
 /*!
-What runs passes over clips: the one line between the bench and its backends.
+The interface between the bench and its backends: running passes over clips.
 
 A backend that tracks step by step on the host is driven by the tracker; a GPU runs whole clips by
 itself.

@@ -46,7 +46,7 @@ enum Life {
 /// A worker that hung.
 struct Stall {
     why: String,
-    /// The system cannot end it, so that nothing can be measured beside it.
+    /// The system cannot end it, so that nothing more can be measured.
     held: bool,
 }
 
@@ -85,7 +85,7 @@ fn run_by(
         let mut deaths = 0;
         while !queue.is_empty() {
             if let Some(why) = &device_held {
-                let why = format!("not measured beside a worker that could not be ended: {why}");
+                let why = format!("not measured, because a worker could not be ended: {why}");
                 for item in queue.drain(..) {
                     let row = unmeasured(&item, plan, model, Status::Failed, DEVICE_HELD, &why);
                     keep(item, vec![(row, Vec::new())], work, None, store, display)?;
@@ -141,8 +141,7 @@ fn run_by(
     Ok(loaded)
 }
 
-/// The objects of one model that are still to be measured; clips that cannot be opened get their
-/// rows here.
+/// The objects of one model that have no row yet. Clips that cannot be opened get their rows here.
 fn queue(
     plan: &BenchPlan,
     work: &Work,
@@ -200,7 +199,7 @@ fn one_worker(
     let (mut worker, _input) = child::start("bench-worker", &job(plan, index, queue))?;
     let (mut told, mut lost) = (None, None);
     let listener = Listener::<BenchEvent>::of(&mut worker)?;
-    // Loading may take long, and nobody hears of it.
+    // Loading may take long and reports no progress.
     let (mut limit, mut doing) = (None, "no frame yet".to_owned());
     loop {
         match listener.next(limit)? {
@@ -243,7 +242,7 @@ fn one_worker(
             Heard::End => break,
             Heard::Silence => {
                 let mut stall = stalled(&mut worker, plan.stall_limit_s, &doing);
-                // What it said itself comes first.
+                // The worker's message comes first.
                 if let Some(said) = told.or(lost) {
                     stall.why = format!("{said}; then {}", stall.why);
                 }
@@ -260,7 +259,7 @@ fn one_worker(
     Ok(lost.map_or(Life::Ended(end), Life::Lost))
 }
 
-/// Ends a worker that hangs; `doing` is the last that it told.
+/// Ends a worker that hangs; `doing` is its last report.
 fn stalled(worker: &mut Child, seconds: u64, doing: &str) -> Stall {
     let held = child::kill_tree(worker).err().map(|error| format!("; {error:#}"));
     let why = format!(

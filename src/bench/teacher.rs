@@ -1,6 +1,6 @@
 /*!
-Logits of the objects at hand: a teacher's, opened before their first pass, and their own, written
-after their first one.
+Logits files: a teacher's are opened before an object's first pass, and the object's are written
+after it.
 */
 
 use std::path::{Path, PathBuf};

@@ -2,8 +2,8 @@
 Whether a run folder can teach a bench: the same models, clips, frames, prompts and sizes, and
 logits of every object.
 
-Checked before anything is measured, so that a wrong folder costs nothing; what differs is told with
-the file, what was found, what was expected, and what to type.
+Checked before anything is measured, so that a wrong folder costs nothing. An error names the file,
+what was found, what was expected, and what to type.
 */
 
 use std::collections::BTreeMap;
@@ -27,10 +27,10 @@ use vos::strides::Strides;
 /// Pixels of the network's input to one logit.
 const PIXELS_PER_LOGIT: usize = 4;
 
-/// What a run says of its teacher.
+/// A run's facts about its teacher.
 #[derive(Debug, Default)]
 pub struct Teaching {
-    /// For the configuration: what the teacher was, so that two runs by one teacher are told from
+    /// For the configuration: what the teacher was, so that two runs by one teacher differ from
     /// two by two.
     pub teacher: Value,
     /// For the sidecar: `teacher/<file>` and its hash.

@@ -1,6 +1,5 @@
 /*!
-What there is to measure: every object of every chosen clip, and a row for each clip that cannot be
-opened.
+The rows to measure: each object of each chosen clip, and one row for a clip that cannot be opened.
 */
 
 use std::collections::{BTreeMap, HashSet};
@@ -34,8 +33,7 @@ pub struct Work {
 
 impl Work {
     /// Lists and hashes the clips of `plan`; a clip that cannot be opened is kept with its reason.
-    /// Those that only `resumed`, the settings of a run to go on with and of `plan`, has are
-    /// hashed, but they are no work.
+    /// Clips that only the resumed run has are hashed and not measured.
     pub fn list(
         plan: &BenchPlan,
         resumed: Option<&Configuration>,

@@ -1,5 +1,5 @@
 /*!
-The worker: one model in a process of its own.
+The worker: one model in its process.
 
 `bench` starts one for each model, so that no model's memory, threads or crash shows in another's
 rows. It reads a [`Job`] from standard input and answers with one JSON line per [`BenchEvent`].
@@ -30,7 +30,7 @@ use vos::record::{Conditions, Fidelity, ObjectKey, Status};
 /// Progress lines come at most this often.
 const PROGRESS_PERIOD: Duration = Duration::from_millis(200);
 
-/// What a worker says.
+/// A worker's messages.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum BenchEvent {
@@ -97,7 +97,7 @@ impl Loaded {
     }
 }
 
-/// Runs the job on standard input to its end; what stops it is told to the parent, which owns the
+/// Runs the job on standard input to its end; an error goes to the parent, which owns the
 /// screen.
 pub fn run() -> Result<()> {
     match run_job() {
@@ -244,7 +244,7 @@ fn progress_reporter(video: &str, object: &str) -> impl FnMut(Progress) {
     let (video, object) = (video.to_owned(), object.to_owned());
     let mut last: Option<(Instant, Doing)> = None;
     move |Progress { doing, done, total }| {
-        // What it does now is told at once: should it hang, the last word says in what.
+        // Reported at once: if it hangs, the last report names the step.
         if last.is_some_and(|(at, before)| before == doing && at.elapsed() < PROGRESS_PERIOD) {
             return;
         }

@@ -1,6 +1,6 @@
 /*!
-From places to folders: list everything, give each folder its name here, fetch what is missing;
-machines side by side, the folders of one machine one after the other.
+Lists the folders of all places, names each folder here, and fetches missing files. Machines run in
+parallel; the folders of one machine run in order.
 */
 
 use std::path::{Path, PathBuf};

@@ -18,7 +18,7 @@ const FORMAT: &str = "segtrt collected 1";
 /// What is known of one folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// The machine as ssh was told it.
+    /// The machine, as given to ssh.
     pub host: String,
     /// The folder's whole path there.
     pub path: String,

@@ -5,10 +5,9 @@ Fetches result folders from other machines over ssh.
 HOST:PATH → script on stdin of `ssh HOST sh` → listing with checksums → what is missing here → tar stream → files
 ```
 
-Nothing is written on the other machine: it lists, hashes and packs into the connection. A file
-appears here under its name only when all of it has come and its checksum agrees, so a copy that was
-broken off is gone on with by running the same command again. What the other machine sends is not
-trusted: only files that were asked for are taken.
+Nothing is written on the other machine: it lists, hashes and packs into the connection. A file gets
+its name here when it is complete and its checksum agrees, so the same command continues an
+interrupted copy. The other machine is not trusted: only requested files are taken.
 */
 
 mod fetch;

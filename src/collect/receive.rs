@@ -139,7 +139,7 @@ fn keep(part: &Path, path: &Path, modified: u64) -> io::Result<()> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
     }
-    // Another machine says what it likes: a time that no clock shows leaves the file its own.
+    // A time outside a clock's range is ignored: the other machine is not trusted.
     if let Some(time) = UNIX_EPOCH.checked_add(Duration::from_secs(modified)) {
         let kept = File::options().write(true).open(part)?.set_modified(time);
         if let Err(error) = kept {
@@ -149,7 +149,7 @@ fn keep(part: &Path, path: &Path, modified: u64) -> io::Result<()> {
     fs::rename(part, path)
 }
 
-/// A stream that gives a limited number of bytes beside the files' own. The archive takes names and
+/// A stream with a limited number of bytes besides the files' contents. The archive takes names and
 /// headers of any length that the stream claims to have into memory, and goes over headers without
 /// end.
 struct Limited<R> {

@@ -1,6 +1,6 @@
 /*!
-What runs on the other machine: POSIX shell, handed over on standard input, so that it does not
-matter which login shell that machine has and how it quotes. Nothing in it writes a file.
+The script that runs on the other machine. It is POSIX shell on standard input, so the login shell
+and its quoting do not matter. It writes no file.
 
 The whole script is one function, because a shell that reads its script from a pipe may otherwise
 lose the rest of it to a command that reads as well. Answers are records that end with a zero byte;

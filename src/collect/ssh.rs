@@ -57,7 +57,7 @@ impl Ssh {
                 )
             })?;
         let mut input = child.stdin.take().context("ssh has no input")?;
-        // A connection that fails is told by its exit code.
+        // The exit code tells a failed connection.
         if let Err(error) = input.write_all(script.as_bytes()) {
             log::debug!("ssh {host} did not take the script: {error}");
         }

@@ -11,7 +11,7 @@ use super::Outcome;
 use crate::commands::headings::{DATA, GPU, MODEL, OUTPUT};
 use crate::doctor::{self, Options};
 
-/// What is looked at beside the machine.
+/// What to check in addition to the machine.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example: segtrt doctor --split-dir /data/sav_val --onnx-dir onnx/bundles\n\n\

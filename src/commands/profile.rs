@@ -207,7 +207,7 @@ fn told(target: &Target, path: Option<&Path>, error: Option<String>) -> Value {
     })
 }
 
-/// The row stands beside the target's report.
+/// The row is next to the target's report.
 fn is_of(row: &RunRecord, target: &Target) -> bool {
     row.key == target.key && row.run == target.run
 }

@@ -61,7 +61,7 @@ fn with(track: Role) -> Vec<Role> {
 
 #[test]
 fn what_the_platform_has_anyway_is_not_said() {
-    // The small network's halves are none that the kernels serve: Orin's form of the track step is
+    // The kernels do not support the small network's f16 graphs: Orin's form of the track step is
     // the padded one then.
     let usual = track_variant_for(None, TrackVariant::Segmented, &bundle());
     assert_eq!(usual, TrackVariant::Padded);

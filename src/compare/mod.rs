@@ -1,8 +1,8 @@
 /*!
-The measuring half of a comparison: the sides run in turn, each in processes of its own, and every
-run folder is kept.
+The measurements of a comparison: the sides run in turn in separate processes, and every run folder
+is kept.
 
-[`report::compare`] judges what they left.
+[`report::compare`] judges the run folders.
 */
 
 pub mod measure;

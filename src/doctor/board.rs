@@ -1,6 +1,5 @@
 /*!
-A Jetson's own settings: power mode and clocks, without which its numbers are of a board that is
-half asleep.
+A Jetson's power mode and clocks. A board in a low power mode gives low numbers.
 */
 
 use std::path::Path;
@@ -57,7 +56,7 @@ fn power_mode(mode: Option<String>) -> Check {
         }
         None => Check::warning(
             name,
-            "not told: neither nvpmodel -q nor its status file can be read",
+            "unknown: neither nvpmodel -q nor its status file can be read",
             advice,
         ),
     }
@@ -78,11 +77,9 @@ fn clocks(facts: &Map<String, Value>) -> Check {
             ),
             "sudo jetson_clocks holds it at its maximum until the next boot",
         ),
-        _ => Check::warning(
-            name,
-            "not told",
-            "run as root, or check with: sudo jetson_clocks --show",
-        ),
+        _ => {
+            Check::warning(name, "unknown", "run as root, or check with: sudo jetson_clocks --show")
+        }
     }
 }
 

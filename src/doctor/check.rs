@@ -4,17 +4,17 @@ One line of the doctor.
 
 use serde::Serialize;
 
-/// How something is.
+/// The state of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// As it should be.
     Ok,
-    /// It works, and something about it is worth knowing or changing.
+    /// It works, with a remark.
     Warning,
-    /// It is not there, or does not work.
+    /// It is absent or does not work.
     Missing,
-    /// It was not looked at.
+    /// It was not checked.
     NotAsked,
 }
 
@@ -64,18 +64,18 @@ impl Group {
 pub struct Check {
     /// What it is about.
     pub group: Group,
-    /// What was looked at.
+    /// The subject.
     pub name: String,
-    /// How it is.
+    /// Its state.
     pub state: State,
-    /// What was found.
+    /// The findings.
     pub found: String,
-    /// What to do; none where there is nothing to do.
+    /// Advice, if there is any.
     pub advice: Option<String>,
 }
 
 impl Check {
-    /// All is well.
+    /// A check without a fault.
     pub fn ok(name: impl Into<String>, found: impl Into<String>) -> Self {
         Self {
             group: Group::Machine,
@@ -100,7 +100,7 @@ impl Check {
         }
     }
 
-    /// Something to know or to change.
+    /// A check with a remark.
     pub fn warning(
         name: impl Into<String>,
         found: impl Into<String>,
@@ -109,7 +109,7 @@ impl Check {
         Self { state: State::Warning, advice: Some(advice.into()), ..Self::ok(name, found) }
     }
 
-    /// It is not there.
+    /// A check of an absent part.
     pub fn missing(
         name: impl Into<String>,
         found: impl Into<String>,
@@ -118,7 +118,7 @@ impl Check {
         Self { state: State::Missing, advice: Some(advice.into()), ..Self::ok(name, found) }
     }
 
-    /// Nobody asked for it, or it makes no sense here.
+    /// A check that was not requested or does not apply here.
     pub fn not_asked(name: impl Into<String>, found: impl Into<String>) -> Self {
         Self { state: State::NotAsked, ..Self::ok(name, found) }
     }

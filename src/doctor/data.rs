@@ -1,5 +1,5 @@
 /*!
-The split that is to be measured.
+The split to measure.
 */
 
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::check::Check;
 use vos::dataset;
 
-/// Opens the split and its first clip, and lists all others; `None`: nobody named one.
+/// Opens the split and its first clip, and lists all others; `None`: no split was named.
 pub fn split(named: Option<&(PathBuf, String)>) -> Check {
     let name = "dataset";
     let Some((dir, manifest)) = named else {

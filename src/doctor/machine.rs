@@ -35,7 +35,7 @@ pub fn system() -> Check {
 /// Memory of the host.
 pub fn memory(root: &Path) -> Check {
     let Some((total, free)) = MemInfo::read(root).total_and_available_kib() else {
-        return Check::not_asked("memory", "this system does not tell");
+        return Check::not_asked("memory", "unknown on this system");
     };
     let (total, free) = (total * 1024.0, free * 1024.0);
     let found = format!("{:.1} of {:.1} GiB free", free / GIB, total / GIB);
@@ -50,7 +50,7 @@ pub fn memory(root: &Path) -> Check {
     }
 }
 
-/// Room where results go.
+/// Free disk space for results.
 pub fn disk(out_dir: &Path) -> Option<Check> {
     let there = existing(out_dir);
     let name = "disk";
@@ -72,7 +72,7 @@ fn existing(folder: &Path) -> PathBuf {
     found.map_or_else(|| PathBuf::from("/"), Path::to_owned)
 }
 
-/// What chooses the processor's clock.
+/// The governor of the processor's clock.
 pub fn governor(root: &Path) -> Check {
     let path = root.join("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
     let name = "CPU governor";
@@ -83,7 +83,7 @@ pub fn governor(root: &Path) -> Check {
             format!("{}: the clock follows the load, and times with it", text.trim()),
             "sudo cpupower frequency-set -g performance; on a Jetson: sudo jetson_clocks",
         ),
-        Err(_) => Check::ok(name, "not told here (a virtual machine or a container)"),
+        Err(_) => Check::ok(name, "unknown here (a virtual machine or a container)"),
     }
 }
 

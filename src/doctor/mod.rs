@@ -1,14 +1,13 @@
 /*!
-Whether this machine can do the main job, and what to do about everything that it lacks.
+Checks whether this machine can run a bench, with advice for each missing part.
 
 ```text
-probe (a process of its own for each library that may crash) ─→ Machine ─┐
+probe (a child process for each library that may crash) ─→ Machine ─┐
 files, folders, tools                                                    ├→ checks ─→ verdict
 what the user names: split, bundles, engines                             ┘
 ```
 
-A check is a line: what was looked at, how it is, what was found, what to do. Nothing is changed,
-nothing is measured.
+A check is a line: its subject, state, findings and advice. Nothing is changed or measured.
 */
 
 mod board;
@@ -29,7 +28,7 @@ pub use probe::{Gpus, gpus, has_tensorrt};
 pub use render::{json, text};
 pub use verdict::{Ability, Verdict};
 
-/// What is looked at.
+/// The paths to check.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The split that is to be measured, and its manifest's stem.
@@ -48,16 +47,16 @@ pub struct Options {
     pub root: PathBuf,
 }
 
-/// Whether a trunk's products can be computed here: cuBLASLt is there, and the driver knows the
-/// CUDA that it was made for. Asked in child processes, for a broken library can end one.
+/// Whether a trunk's matmuls can run here: cuBLASLt is installed, and the driver supports its CUDA.
+/// Checked in child processes, because a broken library can end one.
 ///
 /// # Errors
-/// A sentence that says why not, and what to type.
+/// A sentence with the reason and the command to type.
 pub fn has_cublaslt() -> Result<(), String> {
     probe::has_cublaslt(&probe::gpus())
 }
 
-/// Looks at everything; the lines in the order in which they are read.
+/// Runs all checks; the lines are in the order of the screen.
 pub fn examine(options: &Options) -> (Vec<Check>, Verdict) {
     let gpus = probe::gpus();
     let (tensorrts, searched) = probe::tensorrts(options.tensorrt_lib.as_deref());
@@ -76,7 +75,7 @@ pub fn examine(options: &Options) -> (Vec<Check>, Verdict) {
     let mut gpu = probe::gpu_checks(&gpus);
     gpu.extend(probe::tensorrt_checks(&tensorrts, &searched, &gpus));
     gpu.push(probe::nvjpeg_check(&gpus));
-    // Where there is no GPU nothing can need it.
+    // Without a GPU nothing needs it.
     let trunk = gpus.is_ok() && (bundles.trunk || engines.trunk);
     gpu.push(probe::cublaslt_check(&gpus, trunk));
     gpu.extend(engines.checks.clone());

@@ -1,5 +1,5 @@
 /*!
-What can be run: exported graphs, and engines that fit this GPU and this TensorRT.
+The models: exported graphs, and engines for this GPU and TensorRT.
 */
 
 use std::path::{Path, PathBuf};
@@ -15,9 +15,9 @@ use vos::bundle::{self, Bundle, Role, WeightsRecord};
 pub struct Models {
     /// The lines.
     pub checks: Vec<Check>,
-    /// One at least is sound.
+    /// At least one can be used.
     pub usable: bool,
-    /// One at least has an encoder with a trunk, whose products are cuBLASLt's.
+    /// At least one has a trunk encoder, whose matmuls need cuBLASLt.
     pub trunk: bool,
 }
 

@@ -1,5 +1,5 @@
 /*!
-Driver, GPUs, TensorRT, ONNX Runtime: asked in processes of their own, told as lines.
+Driver, GPUs, TensorRT and ONNX Runtime, checked in child processes.
 */
 
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ pub fn gpus() -> Gpus {
     }
 }
 
-/// One line a GPU, or one that says that there is none.
+/// One line for each GPU, or one line for no GPU.
 pub fn gpu_checks(gpus: &Gpus) -> Vec<Check> {
     match gpus {
         Ok(gpus) => gpus.iter().flat_map(|gpu| [driver_check(gpu), gpu_check(gpu)]).collect(),
@@ -92,7 +92,7 @@ fn gpu_check(gpu: &FoundGpu) -> Check {
             name,
             format!("{found}; its power is limited to {now:.0} W, {usual:.0} W is usual"),
             format!(
-                "sudo nvidia-smi -i {} -pl {usual:.0}, or say so beside the numbers",
+                "sudo nvidia-smi -i {} -pl {usual:.0}, or state it with the numbers",
                 gpu.ordinal
             ),
         );

@@ -1,5 +1,5 @@
 /*!
-Programs that are called where they are there: nsys, ffmpeg.
+Optional programs: nsys and ffmpeg.
 */
 
 use super::check::Check;
@@ -7,7 +7,7 @@ use super::worker::FoundGpu;
 use report::nsys::Nsys;
 use vos::ffmpeg::Ffmpeg;
 
-/// What encodes overlays.
+/// The encoder of overlays.
 const ENCODER: &str = "libx264";
 
 /// With a driver for CUDA 13.0, Nsight Systems 2023.4.4 recorded and made no report, 2024.2.3 made

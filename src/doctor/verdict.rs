@@ -1,17 +1,17 @@
 /*!
-Whether the main job can run here, and on what.
+Whether a bench can run here, and on which backend.
 */
 
 use serde::Serialize;
 
 use super::check::State;
 
-/// What decides.
+/// The findings that decide.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence {
     /// ONNX Runtime opens.
     pub onnxruntime: bool,
-    /// A bundle is sound.
+    /// A bundle can be used.
     pub bundles: bool,
     /// There is a GPU.
     pub gpu: bool,
@@ -26,9 +26,9 @@ pub struct Evidence {
 /// Whether one backend can run, and what it lacks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Ability {
-    /// It can.
+    /// It can run.
     pub can_run: bool,
-    /// What is missing for it.
+    /// What it lacks.
     pub lacks: Vec<&'static str>,
 }
 
@@ -42,7 +42,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// The main job, a bench, can run on this machine.
+    /// A bench can run on this machine.
     pub fn can_run(&self) -> bool {
         self.cpu.can_run || self.gpu.can_run
     }
@@ -59,8 +59,8 @@ impl Verdict {
     }
 }
 
-/// Weighs what was found. A split that nobody named does not count against the machine; one that
-/// cannot be used does.
+/// Judges the findings. A split that cannot be used counts against the machine; a missing
+/// --split-dir does not.
 pub fn judge(evidence: &Evidence) -> Verdict {
     let ability = |needs: &[(bool, &'static str)]| {
         let split = (evidence.split != State::Missing, "the named split");

@@ -1,5 +1,5 @@
 /*!
-The doctor's probes in a process of their own: a driver or a library that crashes costs one line.
+The doctor's probes as child processes: a driver or library that crashes costs one line.
 */
 
 use std::path::PathBuf;

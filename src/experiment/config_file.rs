@@ -1,7 +1,7 @@
 /*!
 `experiment_config.txt`, line for line as the predecessor's script writes it: merging tools read it.
 
-Lines that mean nothing here stay, and say so.
+Lines without a meaning here stay, with a note.
 */
 
 use super::spec::Spec;

@@ -1,5 +1,5 @@
 /*!
-The folder of one experiment, and the file in it that lets it go on.
+The folder of an experiment, and the file with which it resumes.
 */
 
 use std::io::{ErrorKind, Write};

@@ -1,17 +1,16 @@
 /*!
-Whole experiments: what the machine is, which models run on it, a folder with everything that was
-decided, and the steps.
+Experiments: the machine, its models, a folder with all settings, and the steps.
 
 ```text
 arguments ─→ Spec ─→ nsight_experiment_PLATFORM_TIME/
                        experiment_config.txt   the predecessor's lines
                        experiment.json         all that a later --resume needs
                        profile_outputs/        the timed bench, unprofiled
-                       shards/I-of-N/          its parts, where several GPUs or machines measured them
+                       shards/I-of-N/          shards, if several GPUs or machines measure
                        nsight_reports/         the same objects again, under nsys
 ```
 
-Each step is a child process of this program, so that nothing of one step is in another's numbers.
+Each step is a child process, so no step affects the numbers of another.
 */
 
 mod config_file;

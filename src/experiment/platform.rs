@@ -1,5 +1,5 @@
 /*!
-Jetson or desktop: what the predecessor's shell script decides by, and what follows from it.
+Jetson or desktop, by the rule of the predecessor's shell script, and the defaults of each.
 */
 
 use std::path::Path;

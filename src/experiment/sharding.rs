@@ -1,5 +1,5 @@
 /*!
-How an experiment is cut into shards and what runs them, as `experiment.json` keeps it.
+The shards of an experiment and their devices, as stored in `experiment.json`.
 */
 
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,5 @@
 /*!
-All that was decided at the start of an experiment, as `experiment.json` keeps it: a resumed one
-decides nothing anew.
+The settings of an experiment, as stored in `experiment.json`. A resumed experiment reuses them.
 */
 
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
 /*!
-A step of an experiment: a subcommand of this program in a process of its own.
+A step of an experiment: a subcommand of this program as a child process.
 */
 
 use std::ffi::OsStr;

@@ -69,9 +69,9 @@ pub struct TrunkLine {
     pub bytes: u64,
     /// Number of blocks.
     pub blocks: usize,
-    /// Sides of the maps behind its stages, tokens.
+    /// Sides of the maps after its stages, tokens.
     pub grids: Vec<usize>,
-    /// Columns of the tokens behind its stages.
+    /// Channels of the tokens after its stages.
     pub columns: Vec<usize>,
     /// 2 x multiply-accumulates for one image.
     pub flops: u64,
@@ -117,7 +117,7 @@ pub struct EngineFolderReport {
     pub plans: Vec<PlanLine>,
     /// The encoder's trunk, between two of the plans; none where there is none.
     pub trunk: Option<TrunkLine>,
-    /// The mask decoder, behind the last of the track step's segments; none where there is none.
+    /// The mask decoder, after the last segment of the track step, if there is one.
     pub decoder: Option<OwnLine>,
     /// The memory encoder; none where an engine writes the memories.
     pub memory_encoder: Option<OwnLine>,

@@ -1,6 +1,6 @@
 /*!
-The parent's side of asking TensorRT about a plan: a child process opens it, and whatever becomes of
-the child is one answer. TensorRT trusts what it reads; damaged or foreign bytes have crashed it.
+Asks TensorRT about a plan, in a child process whose death is an answer, too. TensorRT trusts its
+input; damaged or foreign bytes have crashed it.
 */
 
 use std::io::Read;

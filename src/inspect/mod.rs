@@ -1,9 +1,8 @@
 /*!
-What a file or folder is, told without trusting it: ONNX graphs, TensorRT plans, bundles, engine
-folders.
+Describes untrusted files and folders: ONNX graphs, TensorRT plans, bundles, engine folders.
 
-Reports are data; [`text`] makes tables of them and `--json` writes them as they are. A plan's own
-account needs TensorRT and its GPU and may crash, so it is asked for in a child process ([`live`]).
+Reports are data; [`text`] makes tables of them and `--json` writes them as they are. Opening a plan
+needs TensorRT and its GPU and may crash, so a child process does it ([`live`]).
 */
 
 mod folder;
@@ -91,7 +90,7 @@ pub fn inspect(path: &Path, options: &Options) -> Result<Vec<Report>> {
     Ok(vec![report])
 }
 
-/// By name where the name says so, else by whether the first bytes are those of an ONNX file:
+/// By the file's name, else by its first bytes:
 /// `ir_version` first.
 fn is_onnx(path: &Path) -> Result<bool> {
     let extension = path.extension().map(|extension| extension.to_ascii_lowercase());

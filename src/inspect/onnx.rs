@@ -1,5 +1,5 @@
 /*!
-An ONNX file: what it says of itself, and what of it a TensorRT user has to know.
+An ONNX file: its metadata, inputs, outputs and weights.
 */
 
 use std::collections::{BTreeMap, HashMap};
@@ -26,7 +26,7 @@ pub struct OnnxReport {
     pub bytes: u64,
     /// Its SHA-256.
     pub sha256: String,
-    /// The bundle whose manifest names it; none where no manifest lies beside it.
+    /// The bundle whose manifest names it; none without a manifest in the same folder.
     pub bundle: Option<Membership>,
     /// Version of the file format.
     pub ir_version: u64,
@@ -40,7 +40,7 @@ pub struct OnnxReport {
     pub inputs: Vec<OnnxTensor>,
     /// Outputs in graph order.
     pub outputs: Vec<OnnxTensor>,
-    /// Number of nodes, those of subgraphs included.
+    /// Number of nodes, with the nodes of subgraphs.
     pub nodes: usize,
     /// How often each operator is used, most used first.
     pub operators: Vec<OperatorCount>,

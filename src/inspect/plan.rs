@@ -1,6 +1,6 @@
 /*!
-A plan: what its manifest says of it where one names it, what its first bytes tell, and what
-TensorRT says where it can open it. Its hash is checked before TensorRT sees a byte.
+A plan: its manifest entry, its header, and TensorRT's description if TensorRT can open it. The hash
+is checked before TensorRT reads the file.
 */
 
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub struct PlanReport {
     pub sha256: String,
     /// What its first bytes tell; none for a form that this program does not know.
     pub header: Option<PlanHeader>,
-    /// What `engine.json` beside it says; none where that file does not name it.
+    /// Its entry in the folder's `engine.json`, if there is one.
     pub manifest: Option<ManifestFacts>,
     /// What its layers say, as far as they are known.
     pub assessment: Option<LayerReport>,

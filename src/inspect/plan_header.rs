@@ -9,8 +9,8 @@ The first bytes of a plan: which product and release wrote it, and how long it s
 ```
 
 NVIDIA says where the release stands (TensorRT issue 3073); the rest was read from plans of TensorRT
-for RTX 1.7.1 and from the checks that TensorRT 8.6.0 makes of its own plans. Releases that nobody
-looked at may differ: what does not fit is not told.
+for RTX 1.7.1 and from the checks that TensorRT 8.6.0 makes of its own plans. Other releases may
+differ: a header that does not fit is not shown.
 */
 
 use std::fs::File;

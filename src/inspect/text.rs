@@ -190,7 +190,7 @@ fn trunk(trunk: &TrunkLine) -> String {
     let stages: Vec<String> =
         stages.map(|(grid, columns)| format!("{grid} x {grid} x {columns}")).collect();
     format!(
-        "  trunk: {}, {} MB, {} blocks, {:.1} GFLOP; tokens behind its stages {}\n",
+        "  trunk: {}, {} MB, {} blocks, {:.1} GFLOP; tokens after its stages {}\n",
         trunk.file,
         megabytes(trunk.bytes),
         trunk.blocks,

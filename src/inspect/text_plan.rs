@@ -29,7 +29,7 @@ pub fn plan(report: &PlanReport, all_layers: bool) -> String {
     });
     match &report.manifest {
         Some(facts) => pairs.extend(from_manifest(facts)),
-        None => pairs.push(("manifest", "no engine.json beside it names this file".to_owned())),
+        None => pairs.push(("manifest", "no engine.json in its folder names this file".to_owned())),
     }
     let mut out = format!("{}: {kind}\n{}", report.path.display(), facts(&pairs));
     if let Some(facts) =
@@ -133,7 +133,7 @@ fn profiles(plan: &PlanRecord) -> String {
 }
 
 fn opened(engine: &LiveEngine) -> String {
-    let unknown = || "not told".to_owned();
+    let unknown = || "unknown".to_owned();
     let each: Vec<String> = engine.profile_bytes.iter().map(|bytes| mebibytes(*bytes)).collect();
     let each = match each.as_slice() {
         [] | [_] => String::new(),

@@ -1,6 +1,6 @@
 /*!
-The child's side of asking TensorRT about a plan: open it, say what it is, end. It may die at any
-call into TensorRT.
+The child process that opens a plan with TensorRT and describes it. It may die at any call into
+TensorRT.
 */
 
 use anyhow::{Context, Result, bail};

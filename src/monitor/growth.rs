@@ -12,7 +12,7 @@ use vos::stats::{median, median_absolute_deviation};
 
 /// Samples that it takes to tell.
 const LEAST_SAMPLES: usize = 24;
-/// Growth below this, GB, is nobody's leak.
+/// Growth below this, GB, is no leak.
 const LEAST_GROWTH_GB: f64 = 0.05;
 /// Growth over the scatter (median absolute deviation) within the thirds. A straight line has 8.
 const LEAST_OVER_SCATTER: f64 = 5.0;

@@ -1,5 +1,5 @@
 /*!
-The log: the predecessor's columns and decimals, line by line, each on disk's way at once.
+The log: the predecessor's columns and decimals; each line is written at once.
 */
 
 use std::fs::File;

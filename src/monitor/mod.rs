@@ -5,8 +5,8 @@ Memory of GPU and machine against time, as the predecessor's `monitor_memory.py`
 Sensors (NVML, /proc) → Sample → log line, Peaks, Growth
 ```
 
-On a Jetson GPU and host share their memory: what the GPU uses is part of what the machine uses,
-nothing may be added, and the GPU's own columns are zero as they were there.
+On a Jetson, GPU and host share one memory: the GPU's use is part of the machine's, and the GPU
+columns are zero, as in the predecessor's log.
 */
 
 mod growth;

@@ -1,5 +1,5 @@
 /*!
-One look at the memories, and what is read for it.
+One reading of the memories, and its sensors.
 */
 
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ impl Amount {
 pub struct Sample {
     /// Since the start, s.
     pub at_s: f64,
-    /// The GPU's own memory; `None` where there is none or nobody tells.
+    /// The GPU's memory; `None` without a GPU or a reading.
     pub gpu: Option<Amount>,
     /// The machine's: all that is not available.
     pub ram: Option<Amount>,
@@ -42,7 +42,7 @@ pub struct Sample {
     pub extra: Extra,
 }
 
-/// Further columns; `None` where nobody tells.
+/// Further columns; `None` without a reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Extra {
     /// Swap in use, GB of 2³⁰ bytes.

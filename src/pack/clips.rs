@@ -1,6 +1,5 @@
 /*!
-The files of a split that goes along in a pack: regular files alone, each once, and which of them
-lie elsewhere.
+The files of a packed split: regular files only, each once, and files outside the split's folder.
 */
 
 use std::collections::BTreeMap;

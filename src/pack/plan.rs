@@ -1,6 +1,6 @@
 /*!
-What a pack is to hold: the platform's row, the models, and the bundles that `build-engines` will
-ask for on the board.
+The plan of a pack: the platform's row, the models, and the bundles that `build-engines` needs on
+the board.
 */
 
 use std::path::PathBuf;
@@ -113,7 +113,7 @@ pub fn plan(wanted: &Wanted) -> Result<PackPlan> {
         };
         if let Some(other) = other {
             warnings.push(format!(
-                "{} is left out, its weights are others than those of {}: {} there, {} here",
+                "{} is left out, because its weights differ from the weights of {}: {} there, {} here",
                 other.dir.display(),
                 built.name(),
                 other.manifest.weights_phrase(),

@@ -1,5 +1,5 @@
 /*!
-`README.txt` of a pack: what the owner of a board has to know, on one page.
+`README.txt` of a pack: one page for the owner of a board.
 */
 
 use super::plan::PackPlan;

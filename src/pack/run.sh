@@ -139,7 +139,7 @@ if ! find_segtrt; then
     say "no segtrt $PACK_VERSION found: not in the pack, not named with SEGTRT=FILE, not on the PATH."
     say "Build it from its sources on this machine: Rust $RUST_VERSION or newer and a C and C++ compiler, then"
     say "  cargo build --release --locked"
-    say "and put target/release/segtrt beside this script or name it: SEGTRT=FILE sh run.sh"
+    say "and put target/release/segtrt next to this script or name it: SEGTRT=FILE sh run.sh"
     give_up "it needs $NEEDS at run time"
 fi
 version=$("$segtrt" --version)
@@ -152,7 +152,7 @@ machine >results/machine.txt 2>&1
 if ! step build-engines "$segtrt" build-engines --platform "$PLATFORM" --platforms platforms.toml --models "$MODELS" \
     --imgsz "$IMGSZ" --precision "$PRECISION" --max-objects "$MAX_OBJECTS" --onnx-dir onnx --out engines "$@"; then
     failed=1
-    say "not every engine was built; results/build-engines.log says why. Going on with those that were"
+    say "some engines were not built (reasons: results/build-engines.log). Continuing with the others"
 fi
 if [ -z "$(find engines -name engine.json 2>/dev/null)" ]; then
     give_up "no engine was built, so there is nothing to measure"

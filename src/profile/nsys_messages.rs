@@ -304,7 +304,7 @@ mod tests {
         let outer = place("bin/nsys");
         std::os::unix::fs::symlink(&link, &outer).unwrap();
         assert_eq!(importer(&outer), None);
-        // Debian's packages have it beside the link, NVIDIA's beside the program.
+        // Debian's packages have it next to the link, NVIDIA's next to the program.
         for place_of in
             ["share/host-linux-x64/QdstrmImporter", "lib/host-linux-armv8/QdstrmImporter"]
         {

@@ -1,7 +1,7 @@
 /*!
-A short clip through all engines of a model and through the CPU backend, mask beside mask.
+A short clip through all engines of a model and through the CPU backend, compared mask by mask.
 
-Single engines that agree with their references say nothing of what lies between them: decoding, the
+Tests of single engines do not cover the steps between them: decoding, the
 order of steps, the memory bank, the masks at the video's size. Both sides are `segtrt bench`, as a
 user would call it.
 */
@@ -115,7 +115,7 @@ fn compare(
     same_masks(&cpu, &gpu)
 }
 
-/// The words behind `bench` of the clip on engines.
+/// The arguments of `bench` for the clip on engines.
 fn on_engines(key: &EngineKey, tag: &str, split: &Path, settings: &Settings) -> Vec<String> {
     let mut words = common(key, tag, split);
     // The folder itself: no precision needs to be named, and not every one could.
@@ -126,7 +126,7 @@ fn on_engines(key: &EngineKey, tag: &str, split: &Path, settings: &Settings) -> 
     words
 }
 
-/// The words behind `bench` of the clip on the CPU.
+/// The arguments of `bench` for the clip on the CPU.
 fn on_cpu(
     key: &EngineKey,
     tag: &str,

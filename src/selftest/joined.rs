@@ -1,6 +1,5 @@
 /*!
-Runs an encoder that is cut as a frame would have it run: all its parts, and between them what this
-program computes itself.
+Runs an encoder in parts as a frame does: all its engines, and the CUDA kernels between them.
 */
 
 use std::path::Path;

@@ -1,5 +1,5 @@
 /*!
-What a self-test and its workers say to each other: one [`Job`] on a worker's standard input, one
+The messages of a self-test and its workers: one [`Job`] on a worker's standard input, one
 JSON line per [`SelftestEvent`] on its standard output.
 */
 

@@ -1,5 +1,5 @@
 /*!
-What a self-test found: one row for each output of each case, or one that says why there is none.
+The results of a self-test: one row for each output of each case, or one row with the reason.
 */
 
 use serde::{Deserialize, Serialize};

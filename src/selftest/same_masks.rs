@@ -1,10 +1,9 @@
 /*!
-A clip's masks on the GPU beside those of the CPU: a bench that ends well may still have computed
-nothing but nonsense.
+Compares a clip's masks on the GPU and on the CPU: a bench without errors may still have computed
+wrong masks.
 
-The limit is wide on purpose. Masks may be ragged and small, and a memory that strays once strays
-on; what is to be found out is an installation that computes something else. `segtrt compare` has
-the narrow limits.
+The limit is wide on purpose: small masks and diverging memories lower the IoU of correct engines.
+The test finds installations that compute something else. `segtrt compare` has the narrow limits.
 */
 
 use std::fmt;

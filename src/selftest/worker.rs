@@ -1,5 +1,5 @@
 /*!
-The worker: one engine folder in a process of its own.
+The worker: one engine folder in its process.
 
 TensorRT and the driver can end a process, and a fault on the device ends its context; neither may
 cost another model's rows.
@@ -199,7 +199,7 @@ impl Worker {
             engine_run::run(&self.gpu, engine, case, &inputs, repeats)?
         };
         let precision = match case.meaning {
-            // What is computed between the parts is computed in halves, whatever the parts are.
+            // Between the parts everything is computed in f16, whatever the precision of the parts.
             Meaning::Joined => Precision::Fp16,
             _ => self.key.precision,
         };

@@ -23,7 +23,7 @@ use vos::files::{
 use vos::strides::Strides;
 
 /// Settings that hosts may have different values of without measuring another thing; their values
-/// are then told by shard.
+/// are then listed by shard.
 const BY_HOST: [&str; 2] = ["threads", "gpu"];
 
 /// What came together.

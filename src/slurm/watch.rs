@@ -14,7 +14,7 @@ use super::queue::Live;
 /// Looks without a trace of a task before it is given up: its file may take a while over a network.
 const PATIENCE: usize = 3;
 
-/// Looks without an answer of the controller before that is said again.
+/// Polls without an answer of the controller until the next message about it.
 const SAY_AGAIN: usize = 30;
 
 /// How a task ended.
@@ -37,7 +37,7 @@ impl Ending {
 pub fn endings(ended: &Path, job: &str, tasks: &[usize]) -> BTreeMap<usize, Ending> {
     let of = |task: &usize| {
         let text = std::fs::read_to_string(ended.join(format!("{job}_{task}"))).ok()?;
-        // A file that says something else is of a task that did not end as it should.
+        // Any other content: the task did not end normally.
         Some((*task, Ending::Code(text.trim().parse().unwrap_or(-1))))
     };
     tasks.iter().filter_map(of).collect()

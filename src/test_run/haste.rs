@@ -17,11 +17,11 @@ const HOST_MIB: f64 = 5.0 * 1024.0;
 /// small network.
 const GPU_MIB: f64 = 2.0 * 1024.0;
 
-/// What is said of every speed of a test run.
+/// The remark on every speed of a test run.
 pub const NO_SPEEDS: &str = "its speeds say nothing: the clip is short, and engines are built at TensorRT's lowest \
     optimization level, several at a time; for speeds there are segtrt build-engines and segtrt bench";
 
-/// What `build-engines` is told for `plans` plans on this machine, on the first of `gpus`.
+/// The flags of `build-engines` for `plans` plans on this machine, on the first of `gpus`.
 pub fn build_flags(plans: usize, gpus: &Gpus) -> [String; 4] {
     // A GPU without memory of its own takes from the host's, which is counted.
     let gpu = gpus.as_ref().ok().and_then(|gpus| gpus.first()).filter(|gpu| !gpu.unified);

@@ -1,5 +1,5 @@
 /*!
-What a bench left: as many rows as objects, all of them measured.
+The files of a bench: a measured row for each object.
 */
 
 use std::path::Path;

@@ -65,7 +65,7 @@ pub struct Watched {
     pub peak_used_mib: Option<f64>,
 }
 
-/// A thread that looks at the memory until it is told to stop.
+/// A thread that reads the memory until it is stopped.
 pub struct MemoryWatch {
     stop: Sender<()>,
     /// None where the system gave no thread.

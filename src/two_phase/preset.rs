@@ -18,7 +18,7 @@ pub enum Preset {
     Full,
 }
 
-/// What a preset says; `None` leaves the default.
+/// The values of a preset; `None` leaves the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PresetValues {
     /// Side of the network input, pixels.
@@ -40,7 +40,7 @@ const FULL: &str = "sam2_tiny_points,sam2_tiny_bbox,sam2_small_points,sam2_small
     sam2_base_points,sam2_base_bbox,edgetam_points,edgetam_bbox";
 
 impl Preset {
-    /// What it says.
+    /// Its values.
     pub fn values(self) -> PresetValues {
         let none = PresetValues::default();
         match self {

@@ -20,7 +20,7 @@ pub struct Scan {
     pub left_out: usize,
 }
 
-/// Scans `videos`; what cannot be used is told through `say` and left out.
+/// Scans `videos`; unusable clips and objects go to `say` and are left out.
 ///
 /// # Errors
 /// Never for a clip or an object; only where the result cannot be put into JSON.

@@ -73,7 +73,7 @@ fn a_plan_without_a_manifest_is_told_from_its_header() {
     std::fs::write(path("lone.engine"), plan_bytes(900)).unwrap();
     inspect(&path("lone.engine"), dir.path()).assert().success().stdout(
         contains("written by TensorRT 8.6.0 (build 12)")
-            .and(contains("no engine.json beside it names this file")),
+            .and(contains("no engine.json in its folder names this file")),
     );
     std::fs::write(path("cut.engine"), &plan_bytes(900)[..899]).unwrap();
     let told = "cut.engine is damaged: found 899 bytes, expected 900 as its header says";

@@ -1,7 +1,8 @@
 """Training of small networks: edgetam_mini on synthetic clips, and test networks on given clips.
 
 Importing this package also puts `onnx/`, where the exporter's `segexport` lies, on Python's path.
-The package is separate from the exporter because a bundle needs weights, not the way they were found.
+The package is separate from the exporter because a bundle needs weights, not the way they were
+found.
 """
 
 import sys

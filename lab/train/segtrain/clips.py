@@ -1,4 +1,5 @@
-"""Clips for training and the fixed held-out clips: which moments of a scene are shown, and whom to follow."""
+"""Clips for training and the fixed held-out clips: which moments of a scene are shown, and whom to
+follow."""
 
 from dataclasses import dataclass
 
@@ -16,8 +17,8 @@ LEAST_START = 64 / 256**2  # share of the picture that a target covers on its fi
 
 @dataclass(frozen=True)
 class Mix:
-    """Shares of training scenes that ask for something: `alike` objects, objects that meet (`hard`), a
-    `jump` in time, after which only looks tell who is who."""
+    """Shares of training scenes that ask for something: `alike` objects, objects that meet
+    (`hard`), a `jump` in time, after which only looks tell who is who."""
 
     alike: float = 0.4
     hard: float = 0.0
@@ -58,7 +59,8 @@ def training_clips(draw, clips, frames, side, mix=MIXES["usual"]):
     images, shares = scenes.render(t, side, _shown(draw, clips, frames))
     usable = (shares[:, :, 0].mean(dim=(2, 3)) >= LEAST_START).flatten().float()
     picked = (usable + draw.between(0, 1, clips * OBJECTS)).topk(TARGETS * clips).indices
-    # Best keys come first: without this the last ones, which share one kind of prompt, would be the unusable.
+    # Best keys come first: without this the last ones, which share one kind of prompt, would be the
+    # unusable.
     picked = picked[draw.between(0, 1, len(picked)).argsort()]
     return Clips(images, picked // OBJECTS, shares.flatten(0, 1)[picked], usable[picked])
 
@@ -89,7 +91,8 @@ def _shown(draw, clips, frames):
 
 
 def _jumps(draw, scenes, frames, share):
-    """Times [B,T] to add: in a share of the scenes all that follows a frame is later, unless objects are alike."""
+    """Times [B,T] to add: in a share of the scenes all that follows a frame is later, unless
+    objects are alike."""
     clips = len(scenes.alike)
     frame = torch.arange(frames, device=draw.device)
     after = frame >= 2 + draw.below(frames - 2, clips, 1)

@@ -1,8 +1,9 @@
-"""Clips with exact masks from objects without labels: cutouts that move over frames of other videos.
+"""Clips with exact masks from objects without labels: cutouts that move over frames of other
+videos.
 
-Backgrounds are crops of consecutive frames, or one frame under a moving camera: there an object of the frame itself can be
-the target too, with its own surroundings. Cutouts turn, grow, bend, hide one another, vanish and leave the picture; some
-have a twin, which only the click tells apart.
+Backgrounds are crops of consecutive frames, or one frame under a moving camera: there an object of
+the frame itself can be the target too, with its own surroundings. Cutouts turn, grow, bend, hide
+one another, vanish and leave the picture; some have a twin, which only the click tells apart.
 """
 
 import math
@@ -22,8 +23,9 @@ TARGETS = 2  # of a clip
 
 @dataclass
 class Collage:
-    """`images` [B,T,3,S,S] normalised; N targets: `scene` [N], `masks` [N,T,S/4,S/4] shares of pixels,
-    `first` [N,S,S] the mask of the first frame, `usable` [N] 0 where there is nothing to click."""
+    """`images` [B,T,3,S,S] normalised; N targets: `scene` [N], `masks` [N,T,S/4,S/4] shares of
+    pixels, `first` [N,S,S] the mask of the first frame, `usable` [N] 0 where there is nothing to
+    click."""
 
     images: torch.Tensor
     scene: torch.Tensor
@@ -62,7 +64,8 @@ def collage(draw, bank, clips, frames, side):
 
 
 def clicks(draw, first):
-    """A point of each mask [N,S,S], well inside where the mask is thick enough: [N,1,2] in pixels."""
+    """A point of each mask [N,S,S], well inside where the mask is thick enough: [N,1,2] in pixels.
+    """
     small = F.avg_pool2d(first[:, None], 4) > 0.5
     inner = -F.max_pool2d(-small.float(), 5, 1, 2) > 0.5
     deep = inner.flatten(1).any(dim=1) & draw.chance(0.8, len(first))
@@ -79,7 +82,8 @@ def _pick(draw, allowed, count):
 
 
 def _background(draw, bank, clips, t, place):
-    """-> images [B,T,3,S,S] of 0 to 255, and the mask [B,T,S,S] of an object that is part of them, empty for moving ones."""
+    """-> images [B,T,3,S,S] of 0 to 255, and the mask [B,T,S,S] of an object that is part of them,
+    empty for moving ones."""
     frames, side = len(t), place.shape[0]
     still = draw.chance(STILL, clips)
     mask = draw.below(len(bank.masks), clips)
@@ -133,7 +137,8 @@ def _cutout(draw, bank, mask, t, place):
 
 
 def _mask_at(bank, mask, grid):
-    """Cover [B,T,S,S] of masks [B] at places [B,T,S,S,2] of their frames; edges about a pixel wide."""
+    """Cover [B,T,S,S] of masks [B] at places [B,T,S,S,2] of their frames; edges about a pixel wide.
+    """
     frames = grid.shape[1]
     source = bank.masks[mask][:, None].float() / 255
     cover = F.grid_sample(source, grid.flatten(1, 2), padding_mode="zeros", align_corners=False)

@@ -1,4 +1,5 @@
-"""Objects without labels: masks that a real image encoder and mask decoder give for grids of clicks on frames."""
+"""Objects without labels: masks that a real image encoder and mask decoder give for grids of clicks
+on frames."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,10 +20,11 @@ CUT = 0.08  # an object that touches the frame's edge along more of its own outl
 
 @dataclass
 class Bank:
-    """`frames` bytes [n,3,S,S], in order within each video; `last` [n] is the last frame of a frame's video.
+    """`frames` bytes [n,3,S,S], in order within each video; `last` [n] is the last frame of a
+    frame's video.
 
-    `masks` bytes [m,G,G] of objects, `owner` [m] their frames, `box` [m,4] their centre and half extents in -1..1,
-    `whole` [m] those that no edge cuts.
+    `masks` bytes [m,G,G] of objects, `owner` [m] their frames, `box` [m,4] their centre and half
+    extents in -1..1, `whole` [m] those that no edge cuts.
     """
 
     frames: torch.Tensor
@@ -35,7 +37,8 @@ class Bank:
 
 
 def read_frames(folder, side, every=1):
-    """VIDEO/NUMBER.jpg below a folder -> bytes [n,3,S,S], the first and the last frame of each one's video."""
+    """VIDEO/NUMBER.jpg below a folder -> bytes [n,3,S,S], the first and the last frame of each
+    one's video."""
     paths, first, last = [], [], []
     for video in sorted(p for p in folder.iterdir() if p.is_dir()):
         found = sorted(video.glob("*.jpg"))[::every]
@@ -49,7 +52,8 @@ def read_frames(folder, side, every=1):
 
 @torch.no_grad()
 def find_masks(model, pixels, grid=GRID):
-    """Masks [k,g,g] in 0..1 of the objects of one frame, bytes [3,S,S]; `model` takes images of that size."""
+    """Masks [k,g,g] in 0..1 of the objects of one frame, bytes [3,S,S]; `model` takes images of
+    that size."""
     side, device = pixels.shape[-1], next(model.parameters()).device
     out = model.forward_image(normalised(pixels[None].to(device).float()))
     fine, middle, feat = out["backbone_fpn"]
@@ -91,7 +95,8 @@ def _apart(masks, rank):
 
 
 def find_all(model, folder, large, device, every=1, grid=GRID):
-    """Masks bytes [m,g,g] of all frames below a folder, and whose they are [m]; `model` takes images of `large` px."""
+    """Masks bytes [m,g,g] of all frames below a folder, and whose they are [m]; `model` takes
+    images of `large` px."""
     masks, owner = [], []
     frames = read_frames(folder, large, every)[0]
     for number, pixels in enumerate(frames):
@@ -110,7 +115,8 @@ def make_bank(found, folder, side, device, every=1):
 
 
 def _boxes(masks):
-    """Centres and half extents [m,4] in -1..1 of masks [m,G,G], and which of them no edge of the frame cuts."""
+    """Centres and half extents [m,4] in -1..1 of masks [m,G,G], and which of them no edge of the
+    frame cuts."""
     inside, size = masks > 127, masks.shape[-1]
     columns, rows = inside.any(dim=1), inside.any(dim=2)
 

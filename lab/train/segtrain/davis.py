@@ -1,6 +1,8 @@
-"""J and F of a network on a split with masks: one click in the first frame, SA-V's and DAVIS 2017's rules.
+"""J and F of a network on a split with masks: one click in the first frame, SA-V's and DAVIS 2017's
+rules.
 
-As `crates/vos/src/metrics` and `tests/data/metrics/reference.py` compute them, with distances instead of dilations.
+As `crates/vos/src/metrics` and `tests/data/metrics/reference.py` compute them, with distances
+instead of dilations.
 """
 
 import math
@@ -54,7 +56,8 @@ def clip_score(truths, found):
 
 
 class Clip:
-    """One object of one clip: frames as the network takes them, and its annotated masks by frame number."""
+    """One object of one clip: frames as the network takes them, and its annotated masks by frame
+    number."""
 
     def __init__(self, split, video, target, side, limit=None):
         self.name = f"{video}/{target}"
@@ -76,10 +79,12 @@ def read_split(split, side, limit=None):
 
 @torch.no_grad()
 def run_clip(loop, clip, side, device, points):
-    """Masks bool [T,H,W] that follow from `points` (x, y in the video's pixels) in the first frame."""
+    """Masks bool [T,H,W] that follow from `points` (x, y in the video's pixels) in the first frame.
+    """
     height, width = clip.masks[0].shape
     scale = torch.tensor([side / width, side / height])
-    # A pixel's place is kept as Meta's predictor keeps it: no half pixels are added before the scaling.
+    # A pixel's place is kept as Meta's predictor keeps it: no half pixels are added before the
+    # scaling.
     coords = (torch.tensor(points).float() * scale)[None].to(device)
     maps, positions = loop.features(normalised(clip.images.to(device).float()), part=16)
     scene = torch.zeros(1, dtype=torch.long, device=device)
@@ -91,7 +96,8 @@ def run_clip(loop, clip, side, device, points):
 
 
 def judge(loop, clips, side, device):
-    """One line for each clip, and the mean J, F and J&F of 100; the click is the point farthest from the object's edge."""
+    """One line for each clip, and the mean J, F and J&F of 100; the click is the point farthest
+    from the object's edge."""
     from segexport.prompts import interior_point
 
     rows, lines = [], []

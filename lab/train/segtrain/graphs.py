@@ -1,4 +1,5 @@
-"""A step's losses and gradients: on a CUDA device recorded once for each shape of batch, then replayed.
+"""A step's losses and gradients: on a CUDA device recorded once for each shape of batch, then
+replayed.
 
 Step by step one Python thread starts thousands of small kernels for each clip and the device waits
 for it most of the time. A recorded CUDA graph starts them all at once. Recorded are forward pass,
@@ -61,7 +62,8 @@ class Steps:
         return torch.stack([loss.detach(), *(parts[name] for name in NAMES[1:])])
 
     def _attach(self, taught):
-        """Gives these weights their shared gradients and all others none: the optimizer leaves those alone."""
+        """Gives these weights their shared gradients and all others none: the optimizer leaves
+        those alone."""
         if self.attached is taught and taught:
             return
         for weight in self.weights:
@@ -105,7 +107,8 @@ class Steps:
         return recorded
 
     def _capture(self, batch, quiet):
-        """Two steps as usual, which fill all caches and tune the convolutions, then the recording."""
+        """Two steps as usual, which fill all caches and tune the convolutions, then the recording.
+        """
         stream = self.stream
         stream.wait_stream(torch.cuda.current_stream())
         self._attach([])

@@ -1,9 +1,12 @@
-"""Spreads a small Hiera's function over a wider and deeper one: weights from which it need not be learnt from nothing.
+"""Spreads a small Hiera's function over a wider and deeper one: weights from which it need not be
+learnt from nothing.
 
-The wide trunk's channels repeat the small one's, what reads them takes a share of each repetition, and every block of the
-small one is a block of the same kind and stage in the deep one. The remaining blocks, hidden units and values of heads stay as
-they were initialised; what they add begins small. Nothing is exact: layer normalisation weighs repeated channels more, a narrower
-head holds the strongest part of a query's product with its keys, and windows may be of another size. Learning mends that.
+The wide trunk's channels repeat the small one's, what reads them takes a share of each repetition,
+and every block of the small one is a block of the same kind and stage in the deep one. The
+remaining blocks, hidden units and values of heads stay as they were initialised; what they add
+begins small. Nothing is exact: layer normalisation weighs repeated channels more, a narrower head
+holds the strongest part of a query's product with its keys, and windows may be of another size.
+Learning mends that.
 """
 
 from dataclasses import dataclass
@@ -16,7 +19,8 @@ LEAST_SHARE = 0.3  # of two repetitions of a channel each is read at this weight
 
 
 def counterparts(small, large):
-    """Block of `large` for every block of `small`: first to first within a stage, global to global, the others evenly between."""
+    """Block of `large` for every block of `small`: first to first within a stage, global to global,
+    the others evenly between."""
     found, small_begin, large_begin = {}, 0, 0
     for small_end, large_end in zip(small.stage_ends, large.stage_ends):
         ours = [k for k in small.global_att_blocks if small_begin < k <= small_end]
@@ -57,10 +61,12 @@ def _norm(into, own, spread):
 
 
 def _products(query, key, rank, pooled, norm):
-    """Weights and biases [r,in+1] of a head's queries and keys whose products are nearly those of the given ones [n,in+1].
+    """Weights and biases [r,in+1] of a head's queries and keys whose products are nearly those of
+    the given ones [n,in+1].
 
-    Pooled queries keep their channels (a maximum does not turn with them): the strongest are taken. Otherwise the products'
-    matrix is cut to its largest singular values, for inputs as the layer normalisation in front leaves them.
+    Pooled queries keep their channels (a maximum does not turn with them): the strongest are taken.
+    Otherwise the products' matrix is cut to its largest singular values, for inputs as the layer
+    normalisation in front leaves them.
     """
     wide = torch.cat([norm.weight.abs().clamp(min=1e-3), torch.ones(1)])
     if rank >= len(query):
@@ -69,7 +75,8 @@ def _products(query, key, rank, pooled, norm):
         strength = (query * wide).norm(dim=1) * (key * wide).norm(dim=1)
         kept = strength.topk(rank).indices.sort().values
         return query[kept], key[kept]
-    # The matrix has no more singular values than a head has channels: those of the product of two small triangles.
+    # The matrix has no more singular values than a head has channels: those of the product of two
+    # small triangles.
     (left, upper), (right, lower) = (torch.linalg.qr((x * wide).T) for x in (query, key))
     inner, strength, outer = torch.linalg.svd(upper @ lower.T)
     root = strength[:rank].sqrt()
@@ -77,7 +84,8 @@ def _products(query, key, rank, pooled, norm):
 
 
 def _attention(into, own, norm, before, after):
-    """Each head of the small block becomes as many heads as there are times more, with its values shared out among them."""
+    """Each head of the small block becomes as many heads as there are times more, with its values
+    shared out among them."""
     times, rest = divmod(into.num_heads, own.num_heads)
     if rest:
         raise ValueError(f"{into.num_heads} heads are no multiple of {own.num_heads}")
@@ -122,10 +130,11 @@ def _block(into, own, before, after):
 
 
 def positions_as_parameters(trunk, table):
-    """Finds the parameters whose table of positions comes nearest to `table` [h,w,C]; returns how far it is off.
+    """Finds the parameters whose table of positions comes nearest to `table` [h,w,C]; returns how
+    far it is off.
 
-    The table is the sum of a bicubically enlarged map and of a repeated window, both linear in the parameters: a
-    least-squares problem of 113 unknowns a channel (SAM 2.1 tiny, small and large).
+    The table is the sum of a bicubically enlarged map and of a repeated window, both linear in the
+    parameters: a least-squares problem of 113 unknowns a channel (SAM 2.1 tiny, small and large).
     """
     high, wide, channels = table.shape
     coarse, window = trunk.pos_embed, trunk.pos_embed_window
@@ -144,10 +153,12 @@ def positions_as_parameters(trunk, table):
 
 
 def grow(encoder, small, table, seed=0):
-    """Gives Meta's image encoder `encoder`, initialised, what `small` computes; `table` [h,w,C] is the small one's of positions.
+    """Gives Meta's image encoder `encoder`, initialised, what `small` computes; `table` [h,w,C] is
+    the small one's of positions.
 
-    On one processor, seconds for the largest: beside other work threads of many small decompositions wait for each other; on twenty
-    processors that four networks shared, 230 s were not enough.
+    On one processor, seconds for the largest: beside other work threads of many small
+    decompositions wait for each other; on twenty processors that four networks shared, 230 s were
+    not enough.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

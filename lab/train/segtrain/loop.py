@@ -67,7 +67,8 @@ class Training:
         self.iou = 0.0
 
     def run(self):
-        """Until this run's seconds or the whole plan are used up or a signal comes; always saves."""
+        """Until this run's seconds or the whole plan are used up or a signal comes; always saves.
+        """
         stop = Stop()
         # What is spent on held-out clips and files is no training time.
         self.began = time.perf_counter() - self.spent

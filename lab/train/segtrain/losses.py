@@ -31,7 +31,8 @@ def truth_of(masks):
 
 
 def mask_losses(logits, target):
-    """Focal and dice loss and true IoU of each mask: logits [B,m,h,w], target [B,1,h,w] -> [B,m]."""
+    """Focal and dice loss and true IoU of each mask: logits [B,m,h,w], target [B,1,h,w] -> [B,m].
+    """
     target = target.expand_as(logits)
     chance = torch.sigmoid(logits)
     entropy = F.binary_cross_entropy_with_logits(logits, target, reduction="none")

@@ -19,7 +19,8 @@ def lattices(draw, *batch):
 
 
 def value_noise(lattice, x, y):
-    """lattice [B,L,L], columns x [B,T,W] and rows y [B,T,H] in cells -> noise [B,T,H,W] in [0, 1)."""
+    """lattice [B,L,L], columns x [B,T,W] and rows y [B,T,H] in cells -> noise [B,T,H,W] in [0, 1).
+    """
     b, frames, w = x.shape
     h = y.shape[2]
     grid = torch.empty(b, frames, h, w, 2, device=x.device)

@@ -1,6 +1,7 @@
 """Files in pieces that fit through a narrow transfer.
 
-Numbers of 16 bits hardly shrink as they are; their upper bytes, sign and exponent, shrink by a quarter when they lie together.
+Numbers of 16 bits hardly shrink as they are; their upper bytes, sign and exponent, shrink by a
+quarter when they lie together.
 """
 
 import hashlib
@@ -16,7 +17,8 @@ LARGEST = 15_500_000
 
 
 def write(value, folder, name, largest=LARGEST):
-    """`torch.save` into NAME.00, NAME.01, ... and a list of their hashes; earlier pieces stay until all new ones are written."""
+    """`torch.save` into NAME.00, NAME.01, ... and a list of their hashes; earlier pieces stay until
+    all new ones are written."""
     buffer = io.BytesIO()
     torch.save(value, buffer)
     write_bytes(squeezed(buffer.getvalue()), folder, name, largest)

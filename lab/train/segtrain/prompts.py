@@ -25,7 +25,8 @@ def random_points(draw, mask, count):
 
 
 def centroids(mask):
-    """Where segtrt clicks: the mean of a mask's pixels -> [B,1,2] and whether it lies inside [B]."""
+    """Where segtrt clicks: the mean of a mask's pixels -> [B,1,2] and whether it lies inside [B].
+    """
     b, side = mask.shape[0], mask.shape[-1]
     at = torch.arange(side, device=mask.device, dtype=torch.float32)
     share = mask.float() / mask.sum(dim=(1, 2), keepdim=True).clamp(min=1)

@@ -1,8 +1,10 @@
-"""SAM 2.1 tiny with Meta's image encoder, prompt encoder and mask decoder, and the tracking loop that teaches the rest.
+"""SAM 2.1 tiny with Meta's image encoder, prompt encoder and mask decoder, and the tracking loop
+that teaches the rest.
 
-Learnt are memory attention, memory encoder, object pointers and the score that says whether the object is there. Their
-start weights follow what edgetam_mini's training found (`start.py`): each place first looks at the memory of the same
-place, and what leaves the memory attention looks to the mask decoder like the features that it knows.
+Learnt are memory attention, memory encoder, object pointers and the score that says whether the
+object is there. Their start weights follow what edgetam_mini's training found (`start.py`): each
+place first looks at the memory of the same place, and what leaves the memory attention looks to the
+mask decoder like the features that it knows.
 """
 
 from dataclasses import dataclass
@@ -51,7 +53,8 @@ def load_given(model, tensors):
 
 
 def freeze(model, decoder=False):
-    """Leaves gradients to the learnt parts, and to the mask decoder if it is to be tuned; evaluation mode throughout."""
+    """Leaves gradients to the learnt parts, and to the mask decoder if it is to be tuned;
+    evaluation mode throughout."""
     for name, parameter in model.named_parameters():
         tuned = decoder and name.startswith("sam_mask_decoder.") and not name.startswith("sam_mask_decoder.conv_s")
         parameter.requires_grad_(is_learnt(name) or tuned)
@@ -60,7 +63,8 @@ def freeze(model, decoder=False):
 
 @torch.no_grad()
 def prepare(model, images):
-    """Start weights of the learnt parts; `images` [n,3,S,S] normalised show what features look like."""
+    """Start weights of the learnt parts; `images` [n,3,S,S] normalised show what features look
+    like."""
     for layer in model.memory_attention.layers:
         for projection in (layer.cross_attn_image.q_proj, layer.cross_attn_image.k_proj):
             projection.weight *= 0.5
@@ -77,14 +81,16 @@ def prepare(model, images):
 
 
 def _nearness(bias):
-    """Equal constants in queries and keys become nearness when they are rotated; fast rotations are the sharp ones."""
+    """Equal constants in queries and keys become nearness when they are rotated; fast rotations are
+    the sharp ones."""
     pairs = bias.shape[0] // 4  # along each axis
     frequency = 10000.0 ** (-torch.arange(pairs, device=bias.device) / pairs)
     return torch.where(frequency >= FASTEST, NEAR, FAR).repeat_interleave(2).repeat(2)
 
 
 def _imitate_plain_features(model, images):
-    """The last norm's scale and shift, such that a memory without a message leaves the features of a prompted frame."""
+    """The last norm's scale and shift, such that a memory without a message leaves the features of
+    a prompted frame."""
     out = model.forward_image(images)
     plain = out["backbone_fpn"][-1].float().flatten(2).transpose(1, 2)
     wanted = plain + model.no_mem_embed
@@ -104,7 +110,8 @@ def normalised(images):
 
 @dataclass
 class Answer:
-    """One frame's outputs for N targets; `masks` [N,m,h,w] logits of all masks, `taken` [N,1,h,w] hidden where the object is absent."""
+    """One frame's outputs for N targets; `masks` [N,m,h,w] logits of all masks, `taken` [N,1,h,w]
+    hidden where the object is absent."""
 
     masks: torch.Tensor
     ious: torch.Tensor
@@ -133,7 +140,8 @@ class Loop:
         return [torch.cat(level) for level in zip(*maps)], positions
 
     def clip(self, maps, positions, frames, scene, points=None, mask=None):
-        """Yields the Answers of targets whose clips are `scene` [N]; frame t of clip b is map b * frames + t.
+        """Yields the Answers of targets whose clips are `scene` [N]; frame t of clip b is map b *
+        frames + t.
 
         `points` [N,1,2] in pixels or `mask` [N,1,S,S] prompts the first frame.
         """
@@ -166,15 +174,18 @@ class Loop:
 
 
 def _surprise(chance, truth):
-    """Cross-entropy of chances less its least value; a difference would teach nothing where a sigmoid is flat."""
+    """Cross-entropy of chances less its least value; a difference would teach nothing where a
+    sigmoid is flat."""
     told = lambda c: -(truth * (c + TINY).log() + (1 - truth) * (1 - c + TINY).log())
     return told(chance) - told(truth)
 
 
 def frame_loss(answer, target):
-    """Losses [N] by name and the taken mask's IoU [N]; `target` [N,h,w] is the object's share of each pixel.
+    """Losses [N] by name and the taken mask's IoU [N]; `target` [N,h,w] is the object's share of
+    each pixel.
 
-    Every mask is taught, and the one that is taken as much as all together: which one that is stays the decoder's choice.
+    Every mask is taught, and the one that is taken as much as all together: which one that is stays
+    the decoder's choice.
     """
     present = (target.mean(dim=(1, 2)) >= LEAST_SHARE).float()
     focal, dice, iou = mask_losses(answer.masks, target[:, None])

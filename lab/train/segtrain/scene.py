@@ -61,7 +61,8 @@ class Scenes:
         self.grain = draw.between(0, 4, b) * draw.chance(0.5, b)
 
     def _shared(self, each):
-        """What belongs to each object [B,K,...]; where objects are alike, all have the first one's."""
+        """What belongs to each object [B,K,...]; where objects are alike, all have the first one's.
+        """
         alike = self.alike.reshape(-1, *[1] * (each.dim() - 1))
         return torch.where(alike, each[:, :1], each)
 

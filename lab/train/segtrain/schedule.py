@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Stage:
-    """`until` this share; clips of `lengths` frames, `scenes` of them a step, the first `quiet` tracked frames untaught."""
+    """`until` this share; clips of `lengths` frames, `scenes` of them a step, the first `quiet`
+    tracked frames untaught."""
 
     until: float
     lengths: tuple

@@ -106,8 +106,8 @@ def taught_answers(unroll, batch, counts, quiet, bf16):
     answers = unroll.clip(batch.images, start, batch.scene, quiet)
     taught = []
     for part in (range(1), range(1, 1 + quiet), range(1 + quiet, frames)):
-        # Autocast keeps the weights it has converted until it ends. Those that it converts
-        # without gradients must not serve the frames that teach, so these have an autocast of their own.
+        # Autocast keeps the weights it has converted until it ends. Those that it converts without
+        # gradients must not serve the frames that teach, so these have an autocast of their own.
         with torch.autocast(batch.images.device.type, torch.bfloat16) if bf16 else nullcontext():
             got = [next(answers) for _ in part]
         if not 0 < part.start <= quiet:

@@ -1,10 +1,10 @@
 """The tracking loop of inference, differentiable and batched over clips.
 
-It calls the modules of Meta's predictor (the same that the exporter rewrites exactly) by
-the rules of `_forward_sam_heads`, `_use_mask_as_output` and `_encode_new_memory`. Only
-what reads sizes back from the device or is written for one image is spelled out here.
-Nothing here waits for the device or copies to it once the modules' caches are filled, so that
-a training step can be recorded as a CUDA graph. The memory bank is chosen by `segexport.bank`, the code that the exported graphs are
+It calls the modules of Meta's predictor (the same that the exporter rewrites exactly) by the rules
+of `_forward_sam_heads`, `_use_mask_as_output` and `_encode_new_memory`. Only what reads sizes back
+from the device or is written for one image is spelled out here. Nothing here waits for the device
+or copies to it once the modules' caches are filled, so that a training step can be recorded as a
+CUDA graph. The memory bank is chosen by `segexport.bank`, the code that the exported graphs are
 driven with.
 """
 
@@ -56,7 +56,8 @@ class Unroll:
         self._places = None  # of the clip that is being run
 
     def features(self, images, scene=None):
-        """images [B,T,3,S,S] -> per frame (feat [B,C,g,g], hr0, hr1), or [N,...] of clips `scene` [N]."""
+        """images [B,T,3,S,S] -> per frame (feat [B,C,g,g], hr0, hr1), or [N,...] of clips `scene`
+        [N]."""
         clips, frames = images.shape[:2]
         model = self.model
         finest, fine, middle, coarse = model.image_encoder.trunk(images.flatten(0, 1))
@@ -150,7 +151,8 @@ class Unroll:
                 if t == 0:
                     answer = start(features)
                 else:
-                    # Clips count as long ones: shorter ones only differ in a reach they do not have.
+                    # Clips count as long ones: shorter ones only differ in a reach they do not
+                    # have.
                     chosen = select(t, [0], max(count, MAX_POINTERS))
                     answer = self.track(
                         features,

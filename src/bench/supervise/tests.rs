@@ -61,8 +61,9 @@ fn beside_a_worker_that_cannot_be_ended_nothing_is_measured() {
         *ready = loaded();
         stalled(true)
     });
-    assert_eq!(started, [0], "no worker beside it");
-    let beside = "device_held: not measured beside a worker that could not be ended: process 7 is still there";
+    assert_eq!(started, [0], "no second worker");
+    let beside =
+        "device_held: not measured, because a worker could not be ended: process 7 is still there";
     assert_eq!(reasons[0], ["device_held: process 7 is still there", beside, beside]);
     assert_eq!(reasons[1], [beside; 3]);
 }

@@ -245,7 +245,7 @@ fn print_check(baseline: &Baseline, run: &RunSummary, allowed: &[Difference], ch
         println!("{}", table::comparisons(&checked.comparisons));
     }
     for lost in &checked.lost {
-        let reason = lost.reason.as_deref().unwrap_or("no reason is told");
+        let reason = lost.reason.as_deref().unwrap_or("no reason given");
         println!(
             "{}: {} was measured in the baseline and not in this run ({reason})",
             lost.model, lost.object

@@ -47,7 +47,7 @@ pub fn announcement(models: &[ModelBuild]) -> Option<String> {
     })
 }
 
-/// The timing cache that this build will leave behind, where there is none to start from.
+/// The timing cache that this build writes, if there is none yet.
 fn no_cache(job: &BuildJob) -> Option<&Path> {
     // Nothing is timed where a plan is built ahead of time.
     let files = job.timing_cache.as_ref().filter(|_| job.settings.targets.is_empty())?;

@@ -48,7 +48,11 @@ pub fn target(
         ))),
     };
     let sm = platform.sm;
+    let planned = Target { sm, ahead: Vec::new(), device: None };
     if library.family().is_rtx() {
+        if args.dry_run && !platform.can_be_built_ahead() {
+            return Ok((platform, planned));
+        }
         if !platform.can_be_built_ahead() {
             bail!(
                 "{} does not build for {} (sm_{sm}); install NVIDIA's TensorRT 8.6, 10 or 11 on that board and build \
@@ -72,6 +76,8 @@ pub fn target(
             let device = Some(gpu.name.clone());
             Ok((platform, Target { sm, ahead: Vec::new(), device }))
         }
+        // Nothing is built: this is how another machine's build is planned.
+        _ if args.dry_run => Ok((platform, planned)),
         Ok(gpu) => bail!(
             "{} builds only for the GPU of this machine, {}, and {} is sm_{sm}{}",
             library.version(),

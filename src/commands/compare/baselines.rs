@@ -26,7 +26,7 @@ pub(super) struct Baseline {
     pub mode: &'static str,
     /// `fp32`, `tf32`, `fp16` or `bf16`.
     pub precision: String,
-    /// It was written behind the mode.
+    /// It followed the mode.
     pub own_precision: bool,
 }
 

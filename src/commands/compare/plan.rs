@@ -22,7 +22,7 @@ const SINGLE: &str = "fp32";
 const EAGER_REFERENCE: &str = "eager-fp32";
 const CPU_REFERENCE: &str = "cpu-fp32";
 
-/// The runner's flag for TF32 products in fp32, and the precision that the two are together.
+/// The runner's flag for TF32 matmuls in fp32, and the name of that precision.
 const TF32_FLAG: &str = "--tf32";
 const TF32: &str = "tf32";
 
@@ -127,7 +127,7 @@ fn is_on_cpu(kind: &SideKind) -> bool {
     matches!(kind, SideKind::Runner { device, .. } if device == "cpu")
 }
 
-/// TF32 products; the flag does nothing on a processor.
+/// TF32 matmuls; the flag does nothing on a processor.
 fn has_tf32(kind: &SideKind) -> bool {
     let SideKind::Runner { args, .. } = kind else { return false };
     !is_on_cpu(kind) && args.iter().any(|arg| arg == TF32_FLAG)
@@ -258,7 +258,7 @@ fn named_reference(side: &SidePlan) -> Result<ReferencePlan> {
     ))
 }
 
-/// PyTorch's reference run, beside sides that are none.
+/// PyTorch's reference run, if no side is the reference.
 fn eager_reference(measure: &MeasureArgs, sides: &[SidePlan]) -> SidePlan {
     // A side that only resizes otherwise may have the name already, as --baselines
     // eager:fp32,eager:fp16 gives it.

@@ -1,5 +1,5 @@
 /*!
-segtrt's own side: one round is one `segtrt bench` in a process of its own, with its words in a log.
+segtrt's side: a round is one `segtrt bench` as a child process, with its messages in a log.
 */
 
 use std::fs::File;
@@ -37,7 +37,7 @@ pub fn run(args: &[String], folder: &Path) -> Result<()> {
     Err(if is_device_held(folder) { Held(why).into() } else { anyhow!("{why}") })
 }
 
-/// Whether the bench left a worker behind that could not be ended.
+/// Whether a worker of the bench could not be ended.
 fn is_device_held(folder: &Path) -> bool {
     let is_so =
         |reason: &str| reason.strip_prefix(DEVICE_HELD).is_some_and(|rest| rest.starts_with(':'));

@@ -1,9 +1,8 @@
 /*!
-Measuring a comparison: the sides in turn, A B A B …, round after round, each in processes of its
-own.
+Measuring a comparison: the sides in turn, A B A B …, round after round, in separate processes.
 
-[`run`] keeps every run folder and notes it in `measured.json` at once; what is there is not
-measured again. segtrt's own side is a fresh `segtrt bench` for each round; a PyTorch side is one
+[`run`] keeps every run folder and notes it in `measured.json` at once; finished rounds are not
+measured again. segtrt's side is a fresh `segtrt bench` for each round; a PyTorch side is one
 process that builds and compiles once and then waits for its turn, because compiling takes minutes.
 */
 

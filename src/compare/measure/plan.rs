@@ -1,5 +1,5 @@
 /*!
-What a comparison will measure, resolved.
+The plan of a comparison's measurements, resolved.
 */
 
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ pub struct Plan {
 pub enum ReferencePlan {
     /// The side of that name.
     Side(String),
-    /// One round of this, beside the sides.
+    /// One round of this, in addition to the sides.
     Run(SidePlan),
     /// A folder that is there already.
     Folder(PathBuf),

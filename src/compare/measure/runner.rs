@@ -2,8 +2,8 @@
 The PyTorch runner as a child process: it says `ready`, measures a round on `go`, and says where it
 lies.
 
-`pytorch/run.py` tells of itself in JSON lines on its standard output; everything else that it or
-its libraries print goes into a log beside its runs.
+`pytorch/run.py` writes JSON lines to its standard output. All other output of it and its libraries
+goes into a log next to its runs.
 */
 
 use std::fs::OpenOptions;
@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use host::child::{self, Heard, Held, Listener};
 
-/// A runner that was told to quit gets this long before it is killed.
+/// Time from the request to quit until the runner is killed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a limit is one of.
@@ -25,11 +25,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 enum Limit {
     /// The time without a word.
     OfSilence,
-    /// All the time until it is there, whatever is told of progress meanwhile.
+    /// Time from start to ready, with or without progress reports.
     OfAll,
 }
 
-/// What the runner says.
+/// The runner's messages.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 enum RunnerEvent {
@@ -80,10 +80,10 @@ pub struct Runner {
     events: Listener<RunnerEvent>,
     log: PathBuf,
     left: usize,
-    /// Why it cannot measure the rounds that are left, where it ended behind a round.
+    /// Why it cannot measure the remaining rounds, if it ended after a round.
     lost: Option<anyhow::Error>,
     stall_limit: Option<Duration>,
-    /// It tells of progress. One that does not may be at work in silence.
+    /// It reports progress. A runner that does not may be working silently.
     tells: bool,
 }
 
@@ -155,7 +155,7 @@ impl Runner {
         Ok(folder)
     }
 
-    /// Why nothing more can be measured beside it, where it ended behind a round and is still
+    /// Why nothing more can be measured, if it ended after a round and is still
     /// there.
     pub fn held(&self) -> Option<String> {
         let lost = self.lost.as_ref()?;

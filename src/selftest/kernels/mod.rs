@@ -2,9 +2,10 @@
 The kernels of `cuda/` on the GPU at hand against the CPU code that they must equal, with their
 times.
 
-Needs no engines. The cases are in the crate `kernels`, beside the launches that they test. Here are
-the loop over them, the report, and the words on the command line. Most kernels claim the CPU's very
-bits; the others are held to float64 within limits, and whole trunks to themselves.
+Needs no engines. The cases are in the crate `kernels`, next to the launches that they test. This
+module has the loop over them, the report and the command-line names. Most kernels must equal the
+CPU bit by bit; the others are compared with float64 within limits, and whole trunks with
+themselves.
 */
 
 mod report;

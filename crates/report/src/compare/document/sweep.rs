@@ -152,7 +152,7 @@ pub fn write(
     atomic::write(text, |out| Ok(out.write_all(lines.join("\n").as_bytes())?))?;
     atomic::write(table, |out| {
         let mut csv = csv::Writer::from_writer(out);
-        // Names for programs: the unit, which docs/comparing.md has, would put a comma into one.
+        // A name for programs; the unit would put a comma into it.
         csv.write_record(HEADER.map(|title| title.trim_end_matches(", %")))?;
         for row in rows {
             csv.write_record(cells(row))?;
