@@ -40,7 +40,7 @@ from schedule.stand_in import stand_in  # noqa: E402
 
 
 def parser():
-    first, _, rest = __doc__.partition("\n")
+    first, _, rest = __doc__.partition("\n\n")
     p = argparse.ArgumentParser(description=first, epilog=rest, formatter_class=argparse.RawTextHelpFormatter)
     p.add_argument("--out", type=Path, required=True, help="folder of results; what is done in it is left alone")
     p.add_argument("--split", type=Path, help="clips: JPEGImages_24fps, Annotations_6fps")
