@@ -65,13 +65,18 @@ fn write_all(command: &Command, dir: &Path) -> Result<()> {
 /// Name and content of a page.
 fn page(command: &Command) -> Result<(String, Vec<u8>)> {
     let man = Man::new(command.clone());
-    let (mut whole, mut synopsis) = (Vec::new(), Vec::new());
-    man.render(&mut whole)?;
-    man.render_synopsis_section(&mut synopsis)?;
-    // clap_mangen's synopsis lists every flag without its value; the usage line has no flag.
-    let (whole, synopsis) = (String::from_utf8(whole)?, String::from_utf8(synopsis)?);
-    let usage = command.clone().render_usage().to_string();
-    let usage = usage.trim().trim_start_matches("Usage: ").replace('-', "\\-");
-    let page = whole.replacen(&synopsis, &format!(".SH SYNOPSIS\n{usage}\n"), 1);
+    let mut page = Vec::new();
+    man.render(&mut page)?;
+    let mut page = String::from_utf8(page)?;
+    // clap_mangen's synopsis lists every flag without its value; the usage line names no flag.
+    const SYNOPSIS: &str = ".SH SYNOPSIS\n";
+    if let Some(start) = page.find(SYNOPSIS).map(|at| at + SYNOPSIS.len()) {
+        let end = page[start..].find("\n.SH ").map_or(page.len(), |at| start + at);
+        let usage = command.clone().render_usage().to_string();
+        page.replace_range(
+            start..end,
+            &usage.trim_start_matches("Usage: ").trim().replace('-', "\\-"),
+        );
+    }
     Ok((man.get_filename(), page.into_bytes()))
 }
