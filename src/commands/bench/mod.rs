@@ -39,6 +39,7 @@ use host::shell;
 use host::{UsageError, counted};
 use plan::{Resolved, resolve};
 use remarks::remarks as bench_remarks;
+use runtime::backend::find_library;
 use runtime::engine::{EngineManifest, PlanRecord};
 use runtime::pipeline::{self, Mode};
 use table::Line;
@@ -203,6 +204,10 @@ pub(in crate::commands) fn measure(args: &BenchArgs) -> Result<Report> {
         let teaching = teacher_check::check(&plan, dir, &configuration, split.as_ref(), &work)?;
         configuration = configuration.with("teacher", teaching.teacher);
         work.hashes.extend(teaching.inputs);
+    }
+    if plan.gpu.is_none() && !args.resume {
+        // Each row would fail for this reason. A resumed run may need no library.
+        find_library(plan.ort_lib.as_deref())?;
     }
     let columns = args.columns.unwrap_or(ColumnSet::telling(plan.strides));
     let mut store = match args.resume {

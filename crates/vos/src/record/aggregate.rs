@@ -12,9 +12,10 @@ use crate::stats::mean;
 
 /// Takes the passes of one object together; `None` when there is none.
 ///
-/// fps is total frames over total time of the ok passes. Percentiles and stage means pool their frames, peaks are the highest.
-/// Sensors and verdicts of all passes are taken together. Quality, set-up and first-frame time are means over passes. If no pass
-/// is ok, the first one's status and reason stand and there are no numbers.
+/// fps is total frames over total time of the ok passes. Percentiles and stage means pool their
+/// frames, peaks are the highest. Sensors and verdicts of all passes are taken together. Quality,
+/// set-up and first-frame time are means over passes. If no pass is ok, the first one's status and
+/// reason stand and there are no numbers.
 pub fn summarise(passes: &[(RunRecord, Vec<FrameTimes>)]) -> Option<SummaryRecord> {
     let ok: Vec<_> = passes
         .iter()

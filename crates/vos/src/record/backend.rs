@@ -1,6 +1,6 @@
 /*!
-The program that ran the network. Rows keep it as typed facts; the label of the `backend` column is made of them, and never
-read back.
+The program that ran the network. Rows keep it as typed facts; the label of the `backend` column is
+derived from them and never parsed.
 */
 
 use std::fmt;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::precision::Precision;
 use crate::track_variant::TrackVariant;
 
-/// A backend with its version and what it was told to do.
+/// A backend with its version and its options.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Backend {

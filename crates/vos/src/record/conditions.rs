@@ -1,5 +1,6 @@
 /*!
-The conditions of a pass: what must be equal for two rows to be comparable. Columns are made of them.
+The conditions of a pass, which must be equal for two rows to be comparable. They fill the columns
+of conditions.
 */
 
 use clap::ValueEnum;
@@ -59,7 +60,8 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// The same for a clip that is a video file, which `decoder` decoded. `None`: the frames are JPEG files.
+    /// The same for a clip that is a video file, which `decoder` decoded. `None`: the frames are
+    /// JPEG files.
     #[must_use]
     pub fn of_video(&self, decoder: Option<&str>) -> Self {
         let mut conditions = self.clone();

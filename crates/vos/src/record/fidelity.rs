@@ -8,7 +8,7 @@ use crate::preprocess::pillow;
 use crate::stored_values::Values;
 use crate::strides::Strides;
 
-/// What decides the masks beside the network.
+/// The facts besides the network that determine the masks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fidelity {
     /// Frames that the memory bank holds.

@@ -1,7 +1,7 @@
 /*!
-What the files of one object and model are called: no two share a name, and no name is longer than file systems take.
+File names of an object and model: unique, and within the limit of file systems.
 
-`pytorch/segtorch/file_stem.py` makes the same names.
+`pytorch/segtorch/file_stem.py` builds the same names.
 */
 
 use sha2::{Digest, Sha256};
@@ -12,15 +12,15 @@ const OBJECT: &str = "__obj";
 const HASHED: char = '~';
 /// Digits of the hash.
 const DIGITS: usize = 16;
-/// Most bytes of a name. File systems take 255, and what comes after it (`.json`, `.mp4`) has some of them.
+/// Most bytes of a name. File systems allow 255, endings (`.json`, `.mp4`) included.
 const MOST: usize = 240;
 /// Bytes that a cut clip's name keeps, and a cut object's.
 const KEPT: usize = 80;
 
 /// The beginning of the names.
 ///
-/// `a__obj1` with object `2` and `a` with object `1__obj2` would be the same, so such names have a hash; so have those that look like
-/// one with a hash.
+/// `a__obj1` with object `2` and `a` with object `1__obj2` would be the same, so such names have a
+/// hash; so have those that look like one with a hash.
 pub(super) fn of(video: &str, object: &str, model: &str) -> String {
     let plain = format!("{video}{OBJECT}{object}__{model}");
     let odd = |name: &str| name.contains(OBJECT) || name.contains(HASHED);

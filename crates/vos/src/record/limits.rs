@@ -1,5 +1,5 @@
 /*!
-What held a GPU's clocks down, as a set of words.
+The reasons that limited a GPU's clocks, as a set of words.
 */
 
 use serde::de::Error;
@@ -29,7 +29,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// All of them, in the order in which they are told.
+    /// All of them, in the order of messages.
     pub const ALL: [Self; 9] = [
         Self::PowerCap,
         Self::Thermal,

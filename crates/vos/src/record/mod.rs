@@ -1,5 +1,5 @@
 /*!
-What one measurement is: plain records that the runner fills and every file and table reads.
+The records of a measurement, which the runner fills and every file and table reads.
 
 Nothing here measures, prints or writes. A record that is not [`Status::Ok`] carries no
 numbers, only a reason, so that a failure can never look like a speed.
@@ -36,7 +36,7 @@ pub use verdict::{Finding, Judgement, Verdict, Weight};
 pub enum Status {
     /// Measured; the numbers stand.
     Ok,
-    /// Not attempted, because its input makes no sense (for example an empty prompt mask).
+    /// Not attempted, because its input is unusable (for example an empty prompt mask).
     Skipped,
     /// Attempted and broken off.
     Failed,
@@ -66,8 +66,8 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// What the names of this object's files begin with: `<video>__obj<object>__<tag>`. Where that could be another object's, or
-    /// would be too long for a file, it is cut and has a hash.
+    /// What the names of this object's files begin with: `<video>__obj<object>__<tag>`. Where that
+    /// could be another object's, or would be too long for a file, it is cut and has a hash.
     pub fn file_stem(&self) -> String {
         file_stem::of(&self.video, &self.object, &self.tag)
     }
@@ -115,11 +115,13 @@ pub struct FrameTimes {
     pub time: FrameTime,
     /// Its stages, ms.
     pub stages: StageTimes,
-    /// From the device's first work on this frame to its last, by the device's clock, ms. `None` without a GPU.
+    /// From the device's first work on this frame to its last, by the device's clock, ms. `None`
+    /// without a GPU.
     pub gpu_ms: Option<f64>,
     /// How old the frame was when its mask was there; only where frames overlap.
     pub age: Option<SourceAge>,
-    /// Objects that were tracked on this frame and share its time; none where each is tracked alone.
+    /// Objects that were tracked on this frame and share its time; none where each is tracked
+    /// alone.
     pub objects: Option<usize>,
     /// The network's logit that the object is in the frame; none where it was not kept.
     pub objectness: Option<f32>,
@@ -184,8 +186,8 @@ pub struct Speed {
     pub latency_ms: f64,
     /// Latency of the first frame (the prompted one), ms.
     pub first_frame_ms: f64,
-    /// Percentiles of the frames after the first; `None` when there is only one frame, and where frames overlap: then
-    /// the times are intervals between masks and no latencies.
+    /// Percentiles of the frames after the first; `None` when there is only one frame, and where
+    /// frames overlap: then the times are intervals between masks and no latencies.
     pub later_frames: Option<Percentiles>,
     /// How old frames are when their masks are there; only where frames overlap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -219,7 +221,8 @@ pub struct Measured {
     /// Mean time of a frame by the GPU's own clock, ms; `None` without a GPU.
     #[serde(default)]
     pub gpu_ms: Option<f64>,
-    /// Mean part of a frame's latency that no stage accounts for, ms; `None` where no stage is timed.
+    /// Mean part of a frame's latency that no stage accounts for, ms; `None` where no stage is
+    /// timed.
     #[serde(default)]
     pub residue_ms: Option<f64>,
     /// The GPU's sensors; `None` where no GPU was watched.
@@ -242,7 +245,8 @@ pub struct RunRecord {
     pub conditions: Conditions,
     /// Frames of the processed part of the clip.
     pub frames: Option<usize>,
-    /// Index after the part of the clip that was run; where frames are left out, its last ones may be among them.
+    /// Index after the part of the clip that was run; where frames are left out, its last ones may
+    /// be among them.
     pub processed_end_frame: Option<usize>,
     /// Height and width of the clip, pixels.
     pub input_size: Option<[usize; 2]>,
@@ -253,7 +257,7 @@ pub struct RunRecord {
     /// Nsight Systems report, if one was recorded.
     pub nsight_report: Option<String>,
     /// Logits of the masks that were NaN or infinite: 0 of an ok pass, and those of the frame at
-    /// which a pass broke off because of them. `None`: nobody counted.
+    /// which a pass broke off because of them. `None`: not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub non_finite_logits: Option<usize>,
     /// The numbers; present exactly when the status is ok.

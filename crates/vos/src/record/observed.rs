@@ -1,24 +1,25 @@
 /*!
-What the GPU's own sensors said while a pass ran.
+The readings of the GPU's sensors during a pass.
 */
 
 use serde::{Deserialize, Serialize};
 
 use super::limits::Limits;
 
-/// Sensors over one pass, from just before its first frame to just after its last; what happens between the timed
-/// regions, such as decoding, lies inside. `None`: this board does not say.
+/// Sensors over one pass, from just before its first frame to just after its last; what happens
+/// between the timed regions, such as decoding, lies inside. `None`: this board does not say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Observed {
     /// Length of the observation, s.
     pub seconds: f64,
-    /// Readings behind the numbers, the one before the first frame not counted.
+    /// Number of readings, without the one before the first frame.
     pub readings: usize,
     /// Mean power, W: energy over time.
     pub power_mean_w: Option<f64>,
     /// Highest power reading, W.
     pub power_max_w: Option<f64>,
-    /// Energy, J: by the board's own counter where it has one, else the integral of the power readings.
+    /// Energy, J: by the board's own counter where it has one, else the integral of the power
+    /// readings.
     pub energy_j: Option<f64>,
     /// Lowest clock of the multiprocessors, MHz.
     pub sm_clock_min_mhz: Option<f64>,
@@ -36,10 +37,12 @@ pub struct Observed {
     pub limits: Option<Limits>,
     /// Most other processes that computed on the GPU at once, without `idle_processes`.
     pub other_processes: Option<usize>,
-    /// Processes of the same comparison that had the GPU open and waited for their turn; none where nobody said so.
+    /// Processes of the same comparison that had the GPU open and waited, if the caller stated
+    /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_processes: Option<usize>,
-    /// Frames that the pass fed, where the object at hand had not all of them: the energy is of these.
+    /// Frames that the pass fed, where the object at hand had not all of them: the energy is of
+    /// these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames_fed: Option<usize>,
     /// Most GPU memory that the driver counts for this process, MiB.
@@ -49,7 +52,7 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// The same beside so many processes that have the GPU open and wait: they are not among those that compute.
+    /// The same with this many waiting processes, which do not count as computing.
     pub fn beside_idle(self, processes: usize) -> Self {
         match processes {
             0 => self,

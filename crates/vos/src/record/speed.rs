@@ -7,20 +7,23 @@ use crate::stage::Stage;
 use super::{FrameTimes, Percentiles, SourceAge, SourceAges, Speed, StageTimes};
 use crate::stats::{mean, percentile_of_sorted, sorted};
 
-/// Frames from which on there is a 99.9th percentile: of fewer it would be the slowest frame by another name.
+/// Frames from which on there is a 99.9th percentile: of fewer it would be the slowest frame by
+/// another name.
 const FRAMES_FOR_P999: usize = 1000;
 
 /// Speed of a pass from its frames in order.
 ///
-/// The duration is the sum of the frames' times, fps = frames / duration and latency = 1000 / fps. `None` when there is no
-/// frame, or when the times are not positive and finite: such a clock has measured nothing.
+/// The duration is the sum of the frames' times, fps = frames / duration and latency = 1000 / fps.
+/// `None` when there is no frame, or when the times are not positive and finite: such a clock has
+/// measured nothing.
 pub fn speed_of(frames: &[FrameTimes]) -> Option<Speed> {
     let first_frame_ms = frames.first()?.time.ms();
     let duration_ms = frames.iter().map(|frame| frame.time.ms()).sum();
     speed_from_parts(frames.len(), duration_ms, first_frame_ms, &frames[1..])
 }
 
-/// [`speed_of`] for passes that are taken together; `later` holds all frames but the first of each pass.
+/// [`speed_of`] for passes that are taken together; `later` holds all frames but the first of each
+/// pass.
 pub(super) fn speed_from_parts(
     frames: usize,
     duration_ms: f64,
@@ -81,8 +84,8 @@ pub fn mean_gpu_ms(frames: &[FrameTimes]) -> Option<f64> {
     mean(&frames.iter().filter_map(|frame| frame.gpu_ms).collect::<Vec<_>>())
 }
 
-/// Mean over the frames of their latency less the stages inside it (all but decoding), ms. Negative where stages
-/// overlap; `None` where a frame has no stage.
+/// Mean over the frames of their latency less the stages inside it (all but decoding), ms. Negative
+/// where stages overlap; `None` where a frame has no stage.
 pub fn mean_residue_ms(frames: &[FrameTimes]) -> Option<f64> {
     let residue = |frame: &FrameTimes| {
         let inside = frame.stages.known().filter(|(stage, _)| *stage != Stage::Decode);

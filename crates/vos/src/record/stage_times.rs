@@ -8,8 +8,8 @@ use std::ops::{Index, IndexMut};
 use crate::stage::Stage;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Time per stage of one frame, or its mean over frames; ms. `None`: the stage did not run or is not measured apart. JSON has
-/// it as an object with a member for each column.
+/// Time per stage of one frame, or its mean over frames; ms. `None`: the stage did not run or is
+/// not measured apart. JSON has it as an object with a member for each column.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StageTimes([Option<f64>; Stage::COUNT]);
 

@@ -1,5 +1,5 @@
 /*!
-Whether a row's speed may be believed, and why not.
+The verdict on a row's speed, with its reasons.
 */
 
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ pub enum Weight {
 pub struct Finding {
     /// A short code (`throttled`).
     pub code: String,
-    /// What was found, what was allowed, what to do.
+    /// The finding, the limit and the advice.
     pub sentence: String,
     /// What it means for the verdict.
     pub weight: Weight,
@@ -79,8 +79,8 @@ impl Verdict {
         (!told.is_empty()).then(|| told.join("; "))
     }
 
-    /// The passes of one object taken together: one INVALID pass spoils all, because its frames are in the numbers.
-    /// Each code is told once, as the first pass that has it tells it.
+    /// The passes of one object taken together: one INVALID pass spoils all, because its frames are
+    /// in the numbers. Each code appears once, with the sentence of the first pass that has it.
     pub fn pool<'a>(passes: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut judgements = Vec::new();
         let mut findings: Vec<Finding> = Vec::new();

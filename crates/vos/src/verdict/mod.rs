@@ -1,9 +1,11 @@
 /*!
-Whether a pass's speed may be believed: VALID, INVALID with the reason and the advice, or `-` where too little was run.
+The verdict on a pass's speed: VALID, INVALID with the reason and the advice, or `-` after too few
+frames.
 
-LoadGen refuses results that break a rule and says what to change; hyperfine warns of outliers and of a slow first run.
-This does both, from what was measured alone: a pass is never repeated or repaired behind the user's back. All limits
-stand in [`THRESHOLDS`], and docs/reference/verdicts.md shows the same table.
+LoadGen refuses results that break a rule and says what to change; hyperfine warns of outliers and
+of a slow first run. This module does both from the measured numbers alone. It never repeats or
+repairs a pass. All limits stand in [`THRESHOLDS`], and docs/reference/verdicts.md shows the same
+table.
 */
 
 mod rules;
@@ -22,12 +24,12 @@ pub struct Evidence<'a> {
     pub frames: &'a [FrameTimes],
     /// Frames overlap: their times are intervals, and stages do not add up to them.
     pub overlapping: bool,
-    /// Frames that the encoder takes at once: masks come in bursts of so many, with a wait for the next ones between, so that what
-    /// is looked at are batches.
+    /// Frames that the encoder takes at once: masks come in bursts of so many, with a wait for the
+    /// next ones between, so that what is looked at are batches.
     pub batch: usize,
     /// A GPU took part.
     pub on_gpu: bool,
-    /// What its sensors said.
+    /// The readings of its sensors.
     pub observed: Option<&'a Observed>,
 }
 

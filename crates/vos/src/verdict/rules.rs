@@ -1,5 +1,5 @@
 /*!
-The rules, one function each: what was found, what is allowed, what to do.
+The rules, one function each: finding, limit and advice.
 */
 
 use super::{Evidence, Thresholds, same_work};
@@ -18,12 +18,11 @@ fn percent(part: f64) -> f64 {
 
 /// No sensors were read on a GPU.
 pub(super) fn unwatched() -> Finding {
-    let sentence =
-        "no sensors of the GPU were read, so throttling would not have been seen; the log says why";
+    let sentence = "no sensors of the GPU were read, so throttling cannot be ruled out; the log has the reason";
     finding(Note, "unwatched", sentence.to_owned())
 }
 
-/// What makes a pass no measurement of speed: it took a teacher's logits, or handed out its own.
+/// The reason why a pass measures no speed: it read a teacher's logits, or saved its logits.
 pub fn exchange(teacher_forced: bool, saved: bool) -> Option<Finding> {
     let (code, sentence) = match (teacher_forced, saved) {
         (true, _) => (
@@ -54,7 +53,7 @@ pub(super) fn sensors(observed: &Observed, limits: &Thresholds) -> Vec<Finding> 
     .collect()
 }
 
-/// Sensors that never said whether the clocks were held down prove nothing.
+/// Sensors without a reading of clock limits prove nothing.
 fn untold(observed: &Observed) -> Option<Finding> {
     observed.limits.is_none().then(|| {
         let sentence = "the GPU's sensors do not tell what holds the clocks down, so throttling would not have been \
@@ -148,7 +147,8 @@ pub(super) fn unexplained(frames: &[FrameTimes], limits: &Thresholds) -> Option<
     })
 }
 
-/// What the times of the steady frames, ms, speak against: latencies, or where frames overlap the intervals between masks.
+/// What the times of the steady frames, ms, speak against: latencies, or where frames overlap the
+/// intervals between masks.
 pub(super) fn steadiness(
     steady: &[f64],
     evidence: &Evidence<'_>,
@@ -210,7 +210,8 @@ fn unsteady(steady: &[f64], limits: &Thresholds) -> Option<Finding> {
     })
 }
 
-/// Where the pass was `disturbed`, that explains halves that differ; no advice on heat or warming up then.
+/// Where the pass was `disturbed`, that explains halves that differ; no advice on heat or warming
+/// up then.
 fn drift(steady: &[f64], disturbed: bool, limits: &Thresholds) -> Option<Finding> {
     let (first, second) = steady.split_at(steady.len() / 2);
     let change = (stats::median(second)? - stats::median(first)?) / stats::median(steady)?;

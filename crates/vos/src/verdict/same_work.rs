@@ -1,15 +1,17 @@
 /*!
-Which frames of a pass are the same work, so that they should take the same time.
+The frames of a pass with equal work, which should take equal time.
 
-An object's frames are counted from its own first one, wherever in the clip that lies: until its memory is full, each frame attends
-to more than the last. Objects that are tracked together share each frame's time, so a frame is other work as well when another
-object begins, until that one's memory is full too, and when one ends.
+An object's frames are counted from its own first one, wherever in the clip that lies: until its
+memory is full, each frame attends to more than the last. Objects that are tracked together share
+each frame's time, so a frame is other work as well when another object begins, until that one's
+memory is full too, and when one ends.
 */
 
 use crate::record::FrameTimes;
 
-/// The longest stretch of frames over which the same number of objects was tracked, all with full memories; a memory is full after
-/// `filling` frames. Of two that are as long the first. One object that ends on the frame before another begins is not seen.
+/// The longest stretch of frames over which the same number of objects was tracked, all with full
+/// memories; a memory is full after `filling` frames. Of two that are as long the first. One object
+/// that ends on the frame before another begins is not seen.
 pub(super) fn stretch(frames: &[FrameTimes], filling: usize) -> &[FrameTimes] {
     let mut longest: &[FrameTimes] = &[];
     let mut full_from = filling;

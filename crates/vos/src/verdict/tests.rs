@@ -82,11 +82,13 @@ fn an_object_that_begins_late_is_judged_from_its_own_first_frame() {
     assert_found(&judged(&frames), Judgement::Unjudged, "few_frames", "19 frames came after");
 }
 
-/// Beside an object that begins later, and fills its memory, or ends, a frame is other work; nothing heats up there.
+/// Beside an object that begins later, and fills its memory, or ends, a frame is other work;
+/// nothing heats up there.
 #[test]
 fn objects_that_come_and_go_beside_it_are_no_drift() {
     let begins = THRESHOLDS.steady_from;
-    // 18 + 60 frames alone at 10 ms, then with another: 18 that fill its memory, 100 at 16 ms, and 30 alone again.
+    // 18 + 60 frames alone at 10 ms, then with another: 18 that fill its memory, 100 at 16 ms, and
+    // 30 alone again.
     let stretches =
         [(begins, 1, 5.0), (60, 1, 10.0), (begins, 2, 14.0), (100, 2, 16.0), (30, 1, 10.0)];
     let company = |together: bool| {
@@ -131,7 +133,8 @@ fn a_tail_of_few_frames_is_told_of() {
     assert_eq!(judge(&overlapping).findings, []);
 }
 
-/// Masks of frames that were encoded together come in a burst, and then one waits for the next batch.
+/// Masks of frames that were encoded together come in a burst, and then one waits for the next
+/// batch.
 #[test]
 fn bursts_are_judged_by_the_batch() {
     let bursts = |count: usize, wait: f64| {
@@ -174,7 +177,8 @@ fn halves_that_differ_are_a_fault_with_the_advice_for_their_direction() {
     assert_found(&judged(&pass(times)), Judgement::Invalid, "drift", "raise --warmup-runs");
 }
 
-/// Other programs that come and go make one half slower than the other; to warm up longer or to cool would not help.
+/// Other programs that come and go make one half slower than the other; to warm up longer or to
+/// cool would not help.
 #[test]
 fn halves_that_differ_on_a_machine_that_others_use_are_blamed_on_them() {
     let uneven = |first: f64, second: f64| {

@@ -5,24 +5,27 @@ Every limit of the verdict in one place.
 /// Limits of the rules.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Thresholds {
-    /// Frames of a pass before the steady ones: by then the banks are full (seven memories, sixteen pointers) and every
-    /// frame is the same work.
+    /// Frames of a pass before the steady ones: by then the banks are full (seven memories, sixteen
+    /// pointers) and every frame is the same work.
     pub steady_from: usize,
     /// Steady frames that it takes to judge by.
     pub steady_frames: usize,
-    /// Batches of steady frames that it takes to judge by, where frames are encoded several at once.
+    /// Batches of steady frames that it takes to judge by, where frames are encoded several at
+    /// once.
     pub steady_batches: usize,
     /// Steady frames below which the 99th percentile is hardly more than the slowest frame.
     pub p99_frames: usize,
     /// Standard deviation of the steady latencies over their mean.
     pub spread: f64,
-    /// Difference between the medians of the first and second half of the steady frames, over the median of all.
+    /// Difference between the medians of the first and second half of the steady frames, over the
+    /// median of all.
     pub drift: f64,
-    /// Distance from the median, in median absolute deviations, from which on a frame is an outlier: ten standard
-    /// deviations of a normal distribution, as in hyperfine.
+    /// Distance from the median, in median absolute deviations, from which on a frame is an
+    /// outlier: ten standard deviations of a normal distribution, as in hyperfine.
     pub outlier_mads: f64,
-    /// Distance from the median, over the median, up to which no frame is an outlier: where more than half of the frames
-    /// take the same time, to the last digit of the clock, the median absolute deviation is zero.
+    /// Distance from the median, over the median, up to which no frame is an outlier: where more
+    /// than half of the frames take the same time, to the last digit of the clock, the median
+    /// absolute deviation is zero.
     pub outlier_least: f64,
     /// Highest less lowest clock of the multiprocessors, over the highest.
     pub clock_drift: f64,
