@@ -1,5 +1,5 @@
 /*!
-How far an output is from the reference's, in double precision.
+Differences of an output and its reference, in float64.
 */
 
 use serde::{Deserialize, Serialize};

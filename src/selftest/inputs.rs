@@ -1,5 +1,5 @@
 /*!
-Random inputs that mean something: what each of a graph's inputs holds in a run on a clip.
+Random inputs that resemble a run on a clip, for each input of a graph.
 
 White noise everywhere would find a missing kernel, but not a wrong one: attention over noise is
 flat, and indices have few values that make sense. So features come from the reference encoder,

@@ -1,5 +1,5 @@
 /*!
-Whether a case asks a question with one answer.
+Whether a case has one right answer.
 
 The mask decoder chooses: among its candidate masks by their estimated quality, and for boxes by how
 stable a mask is. Where two candidates are nearly equal, the smallest rounding takes the other one

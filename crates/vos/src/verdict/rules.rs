@@ -18,7 +18,8 @@ fn percent(part: f64) -> f64 {
 
 /// No sensors were read on a GPU.
 pub(super) fn unwatched() -> Finding {
-    let sentence = "no sensors of the GPU were read, so throttling cannot be ruled out; the log has the reason";
+    let sentence =
+        "no sensors of the GPU were read, so throttling would not have been seen; the log says why";
     finding(Note, "unwatched", sentence.to_owned())
 }
 
