@@ -92,7 +92,7 @@ fn the_same_run_passes_and_a_slower_one_fails_with_a_table() {
     place.command(&["check", "b", "--strict"]).assert().success().stdout(
         contains("0 worse, 0 missing, 0 unclear")
             .and(contains("edgetam_mini_points 256 fp32"))
-            .and(contains(" the same, 2 too short to judge; 0 objects lost"))
+            .and(contains(" the same, 2 too short to judge; objects lost: 0"))
             .and(contains("p95 ms takes 21 frames of every clip, p99 ms takes 101 frames"))
             .and(contains("--max-clip-frames")),
     );

@@ -45,7 +45,7 @@ fn a_driver_that_crashes_when_it_is_closed_spoils_nothing_that_was_measured() {
     let Some(setting) = Setting::new(2, 4, &PADDED) else { return };
     let mut command = setting.gpu("out");
     let done = command.env("FAKE_CUDA_EXIT", "1").assert().success();
-    done.stderr(contains("behind the last row, the worker process was killed by signal 6"));
+    done.stderr(contains("after the last row, the worker process was killed by signal 6"));
     assert_eq!(setting.column("out", "status"), ["ok", "ok"]);
 }
 

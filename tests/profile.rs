@@ -304,7 +304,7 @@ fn an_object_that_cannot_be_measured_is_not_profiled_and_the_others_are() {
         .profile("", &[], &[])
         .assert()
         .code(1)
-        .stderr(contains("1 rows without numbers are not profiled"))
+        .stderr(contains("not profiled: 1 row without numbers"))
         .stdout(contains("1 of 1 reports"));
     let reports = column(&setting.out().join(PROFILE), "nsight_report");
     assert!(reports[0].is_empty() && reports[1].ends_with(&name("001", 0)), "{reports:?}");

@@ -96,6 +96,7 @@ pub enum Command {
     /// Run a bench, then record its objects with Nsight Systems, one report each.
     Profile(profile::ProfileArgs),
     /// Run several experiments with different sizes and strides into one table.
+    #[command(mut_arg("out_dir", |arg| arg.hide(true)))]
     Suite(Box<suite::SuiteArgs>),
     /// Save a run as a baseline, or check whether a later run is worse.
     Baseline(baseline::BaselineArgs),

@@ -57,43 +57,39 @@ fn reason(folder: &Path, log: &Path, status: std::process::ExitStatus) -> String
 }
 
 fn error_line(log: &Path) -> Option<String> {
-    said(&String::from_utf8_lossy(&std::fs::read(log).ok()?))
+    last_error(&String::from_utf8_lossy(&std::fs::read(log).ok()?))
 }
 
-/// What a log says of its bench's end. An error that points at the warnings above it is of no use
-/// without them: here nothing is above.
-fn said(log: &str) -> Option<String> {
-    // "error: " is how a wrong command line begins; its last line says only where there is help.
-    let error = log
-        .lines()
-        .rev()
-        .find_map(|line| line.strip_prefix("Error: ").or_else(|| line.strip_prefix("error: ")))?;
-    let mut warnings: Vec<&str> =
-        log.lines().filter_map(|line| line.strip_prefix("[WARN] ")).collect();
-    warnings.dedup();
-    if error.contains("are above") && !warnings.is_empty() {
-        return Some(warnings.join("; "));
-    }
-    Some(error.to_owned())
+/// The last error in a bench's log, with the indented lines after it.
+fn last_error(log: &str) -> Option<String> {
+    // "error: " begins clap's message about a wrong command line.
+    let error = |line: &&str| line.starts_with("Error: ") || line.starts_with("error: ");
+    let lines: Vec<&str> = log.lines().collect();
+    let at = lines.iter().rposition(error)?;
+    let more = lines[at + 1..].iter().take_while(|line| line.starts_with("  "));
+    let words: Vec<&str> = more.map(|line| line.trim()).collect();
+    let first = &lines[at]["Error: ".len()..];
+    Some([&[first], &words[..]].concat().join(" "))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::said;
+    use super::last_error;
 
     #[test]
     fn a_wrong_command_line_is_told_and_not_where_there_is_help() {
         let log =
             "error: invalid value 'fp8' for '--precision'\n\nFor more information, try '--help'.\n";
-        assert_eq!(said(log).unwrap(), "invalid value 'fp8' for '--precision'");
+        assert_eq!(last_error(log).unwrap(), "invalid value 'fp8' for '--precision'");
     }
 
     #[test]
-    fn reasons_above_the_error_come_with_it() {
-        let log = "[WARN] no bundle of m at imgsz 512\n[WARN] no bundle of m at imgsz 512\nError: No valid models selected: \
-                   --models m gave none that can run (the reasons are above)\n";
-        assert_eq!(said(log).unwrap(), "no bundle of m at imgsz 512");
-        assert_eq!(said("[WARN] odd\nError: it broke\n").unwrap(), "it broke");
-        assert_eq!(said("a line\n"), None);
+    fn reasons_below_the_error_come_with_it() {
+        let log =
+            "[WARN] odd\nError: No valid models selected:\n  no bundle of m at imgsz 512\nx\n";
+        let expected = "No valid models selected: no bundle of m at imgsz 512";
+        assert_eq!(last_error(log).unwrap(), expected);
+        assert_eq!(last_error("[WARN] odd\nError: it broke\n").unwrap(), "it broke");
+        assert_eq!(last_error("a line\n"), None);
     }
 }
