@@ -15,8 +15,6 @@ tracker on the CPU), `kernels`, `runtime` (engines and pipelines) and `report`.
 */
 #![forbid(unsafe_code)]
 
-#![forbid(unsafe_code)]
-
 // Messages that a terminal can show.
 #[macro_use]
 extern crate host;

@@ -1,8 +1,6 @@
 //! The `segtrt` program: parse, dispatch, exit code.
 #![forbid(unsafe_code)]
 
-#![forbid(unsafe_code)]
-
 use std::process::ExitCode;
 
 use host::UsageError;
