@@ -200,8 +200,10 @@ impl Display for ScreenTable {
     }
 }
 
+/// The width of a table: its cells with their padding, and a blank between any two columns.
 fn total(widths: &[usize]) -> usize {
-    widths.iter().map(|width| width + PADDING).sum()
+    let cells: usize = widths.iter().map(|width| width + PADDING).sum();
+    cells + widths.len().saturating_sub(1)
 }
 
 /// Widths between `least` and `most` that fill `width`: narrow columns get their whole text first.
