@@ -15,7 +15,7 @@ use runtime::pipeline::Mode;
 use vos::dataset::{Clip, ObjectTruth};
 use vos::files;
 use vos::geometry::Geometry;
-use vos::overlay::OverlayWriter;
+use vos::overlay::{OverlayWriter, THUMBNAILS};
 use vos::predecode::{PreparedClip, WantedFrames};
 use vos::prompt::{ObjectPrompt, Prompt};
 use vos::ranges::{self, Range};
@@ -365,6 +365,8 @@ impl ObjectRunner<'_> {
             let writer = OverlayWriter::create(out_dir, &row.key, geometry.video_size(), stride)?;
             let path = overlay_file::write(writer, shown, pass, wrote)?;
             row.overlay = Some(path.display().to_string());
+            let stem = row.key.file_stem();
+            overlay_file::write_thumbnails(&out_dir.join(THUMBNAILS), &stem, shown, pass)?;
         }
         Ok(())
     }

@@ -6,13 +6,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::Outcome;
 use crate::commands::headings::{DATA, OUTPUT};
 use host::UsageError;
 use host::screen_table;
-use report::chart::thousands;
+use report::chart::{Style, thousands};
 use report::targets::{self, Targets, Verdicts};
 use report::{self, Figures, Report};
 use vos::files::atomic;
@@ -21,6 +21,7 @@ use vos::files::atomic;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     segtrt report benchmark_outputs -o report.html\n  \
+    segtrt report compare_out --plots figures --style paper --tables tables\n  \
     segtrt report 'RTX 3090=shire.csv' 'Jetson Orin=jetson.csv' --plots figures\n  \
     segtrt report out --targets targets.toml --check\n\n\
     The page is one file that loads nothing from the network. docs/reference/report.md explains it.")]
@@ -35,6 +36,13 @@ pub struct ReportArgs {
     /// Also write every plot as SVG and PNG into this folder.
     #[arg(long, help_heading = OUTPUT, value_name = "DIR")]
     pub plots: Option<PathBuf>,
+    /// Plots of --plots: for a page, or for a paper (3.3 inches wide, text of 8 points, no titles,
+    /// SVG and PDF).
+    #[arg(long, help_heading = OUTPUT, value_enum, default_value_t = PlotStyle::Page, requires = "plots")]
+    pub style: PlotStyle,
+    /// Also write every table as Markdown and LaTeX into this folder.
+    #[arg(long, help_heading = OUTPUT, value_name = "DIR")]
+    pub tables: Option<PathBuf>,
     /// Compare each model with the targets in FILE; "default" for the built-in ones.
     #[arg(long, help_heading = DATA, value_name = "FILE")]
     pub targets: Option<PathBuf>,
@@ -53,6 +61,15 @@ pub struct ReportArgs {
     /// Print the report's data as one JSON document.
     #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
+}
+
+/// Style of plot files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PlotStyle {
+    /// For a page, with titles.
+    Page,
+    /// For a column of a paper.
+    Paper,
 }
 
 /// Reads, writes the page and what else was asked for. Unreadable inputs are named and end in exit code 1; the page has the rest.
@@ -116,10 +133,10 @@ fn write(args: &ReportArgs, report: &Report) -> Result<Vec<PathBuf>> {
         (None, true) => None,
     };
     let mut written = Vec::new();
-    if page.is_none() && args.plots.is_none() {
+    if page.is_none() && args.plots.is_none() && args.tables.is_none() {
         return Ok(written);
     }
-    let figures = Figures::of(report);
+    let figures = Figures::of(report, Style::Page);
     if let Some(path) = page {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder)
@@ -130,7 +147,12 @@ fn write(args: &ReportArgs, report: &Report) -> Result<Vec<PathBuf>> {
         written.push(path);
     }
     if let Some(folder) = &args.plots {
+        let paper = (args.style == PlotStyle::Paper).then(|| Figures::of(report, Style::Paper));
+        let figures = paper.as_ref().unwrap_or(&figures);
         written.extend(report::write_plots(folder, figures.all())?);
+    }
+    if let Some(folder) = &args.tables {
+        written.extend(report::write_tables(folder, &report::tables(report, &figures))?);
     }
     Ok(written)
 }
@@ -138,7 +160,7 @@ fn write(args: &ReportArgs, report: &Report) -> Result<Vec<PathBuf>> {
 /// The short form on the screen.
 fn print(report: &Report, written: &[PathBuf]) {
     let mut table = screen_table::table(
-        ["model", "platform", "objects", "fps", "p50 ms", "p99 ms", "J&F", "valid"],
+        ["model", report.platforms.kind.lower(), "objects", "fps", "p50 ms", "p99 ms", "J&F, %", "valid"],
         2..8,
     );
     for group in &report.groups {
@@ -157,7 +179,10 @@ fn print(report: &Report, written: &[PathBuf]) {
             number("fps", 2),
             number("latency_p50_ms", 2),
             number("latency_p99_ms", 2),
-            number("JandF", 4),
+            match group.mean("JandF") {
+                Some(value) => thousands(100.0 * value, 2),
+                None => "-".to_owned(),
+            },
             if counts.no_verdict > 0 {
                 "no verdict".to_owned()
             } else {

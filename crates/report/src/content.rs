@@ -5,7 +5,8 @@ The content of a report without its layout. The page and `--json` show the same.
 use serde::Serialize;
 
 use super::data::{
-    Best, Group, Hint, PlatformTable, SourceInfo, best, gather, hints, notes, platforms, sources,
+    Best, ComparedModel, Gallery, Group, Hint, PlatformTable, SourceInfo, best, compared, gather,
+    hints, notes, pictures, platforms, sides, sources,
 };
 use super::input::{DriftCurve, Inputs, NsysReport, ResultRow, TEXT_COLUMNS, Unproven};
 use super::targets::{self, Targets, Verdicts};
@@ -21,6 +22,10 @@ pub struct Report {
     pub sources: Vec<SourceInfo>,
     /// Rows of one model under one set of conditions on one platform, taken together.
     pub groups: Vec<Group>,
+    /// Every model of every comparison.
+    pub compared: Vec<ComparedModel>,
+    /// Pictures of masks.
+    pub gallery: Gallery,
     /// The best groups by each measure.
     pub best: Vec<Best>,
     /// Platform against platform.
@@ -57,9 +62,23 @@ pub struct RowEntry {
 
 /// Builds the report from the files' contents.
 pub fn build(inputs: Inputs, targets: Option<&Targets>, generated: String) -> Report {
-    let (groups, places) = gather::groups(&inputs.sources);
-    let sources = inputs.sources.iter().map(sources::info).collect();
+    let mut palette = sides::Palette::default();
+    let compared = compared::models(&inputs.comparisons, &mut palette);
+    let (mut groups, places) = gather::groups(&inputs.sources);
+    for group in &mut groups {
+        // A side has one colour whatever its model; other groups have one each.
+        let name = if group.side { group.platform.clone() } else { group.full_name() };
+        group.series = palette.series(&name);
+    }
+    let sources: Vec<SourceInfo> = inputs.sources.iter().map(sources::info).collect();
     let notes = notes::notes(&inputs, &groups);
+    let gallery =
+        pictures::gallery(&inputs.comparisons, &compared, &inputs.sources, &groups, &places);
+    let mut problems = inputs.problems;
+    problems.extend(gallery.problems.iter().cloned());
+    let unproven = inputs.comparisons.iter().flat_map(|read| read.unproven()).collect();
+    let curves = inputs.comparisons.into_iter().flat_map(|read| read.drift);
+    let drift = curves.map(|curve| named(curve, &compared, &mut palette)).collect();
     let mut hints = hints::hints(&groups);
     hints.extend(hints::of_profiles(&inputs.nsys));
     let rows =
@@ -75,16 +94,33 @@ pub fn build(inputs: Inputs, targets: Option<&Targets>, generated: String) -> Re
         sources,
         best: best::best(&groups),
         platforms: platforms::table(&groups),
-        drift: inputs.drift,
-        unproven: inputs.unproven,
+        compared,
+        gallery,
+        drift,
+        unproven,
         nsys: inputs.nsys,
         targets,
         hints,
         notes,
-        problems: inputs.problems,
+        problems,
         rows,
         groups,
     }
+}
+
+/// A curve with the name and the colour of its side.
+fn named(
+    curve: DriftCurve,
+    compared: &[ComparedModel],
+    palette: &mut sides::Palette,
+) -> DriftCurve {
+    let of = |model: &&ComparedModel| {
+        (&model.comparison, &model.model) == (&curve.comparison, &curve.model)
+    };
+    let sides = compared.iter().filter(of).flat_map(|model| &model.sides);
+    let side = sides.into_iter().find(|side| side.side == curve.side);
+    let name = side.map_or_else(|| curve.side.clone(), |side| side.name.clone());
+    DriftCurve { series: palette.series(&name), name, ..curve }
 }
 
 fn row_fields<S: serde::Serializer>(row: &ResultRow, serializer: S) -> Result<S::Ok, S::Error> {

@@ -6,7 +6,7 @@ self-contained page, and to JSON.
 input (folders, CSV, sidecars, comparisons, profiles)
   → data (groups, statistics, hints)
     → content (with targets)
-      ├→ figures → chart (SVG) → page (HTML), plot_files (SVG, PNG)
+      ├→ figures → chart (SVG) → page (HTML, table), plot_files (SVG, PNG, PDF)
       └→ JSON
 ```
 
@@ -26,12 +26,15 @@ pub mod input;
 pub mod merge;
 pub mod nsys;
 mod page;
+mod pdf;
 mod plot_files;
 pub mod regression;
+pub mod table;
 pub mod targets;
 
 pub use content::{Report, build};
 pub use figures::Figures;
 pub use input::read;
-pub use page::render;
+pub use page::{render, tables};
 pub use plot_files::write as write_plots;
+pub use table::write as write_tables;

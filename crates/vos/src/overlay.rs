@@ -8,6 +8,7 @@ Output gets its final name when it is complete.
 
 mod film;
 mod paint;
+mod thumbnail;
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +21,12 @@ use crate::prompt::Prompt;
 use crate::record::ObjectKey;
 use film::Film;
 pub use paint::{paint, paint_outline, paint_prompt, write_png};
+pub use thumbnail::{jpeg, shrink, write_jpeg};
 
+/// Folder of a run's small pictures, `<file stem>__<frame>.jpg`, which a report embeds.
+pub const THUMBNAILS: &str = "thumbnails";
+/// Pixels across of a small picture.
+pub const THUMBNAIL_WIDTH: usize = 240;
 /// Suffix of a film.
 pub const FILM: &str = ".mp4";
 /// The first frame in a folder of frames.

@@ -8,7 +8,7 @@ use super::axes::below;
 use super::legend::{Sign, legend};
 use super::scale::Scale;
 use super::words::fit;
-use super::{Plot, WIDTH, fill, hollow, px};
+use super::{Head, Plot, fill, hollow, px};
 
 /// One bar.
 #[derive(Clone, Debug)]
@@ -34,12 +34,12 @@ pub struct BarGroup {
 
 const LEFT: f64 = 16.0;
 /// Room for the number right of the longest bar.
-const RIGHT: f64 = WIDTH - 130.0;
+const NUMBER: f64 = 100.0;
 const BAR: f64 = 13.0;
 
 /// Draws groups of bars from zero on one axis in `unit`; `None` if no bar has a value.
 pub fn bars(
-    (name, title, alt): (&str, &str, &str),
+    head: &Head<'_>,
     unit: &str,
     series: &[String],
     groups: &[BarGroup],
@@ -47,7 +47,8 @@ pub fn bars(
 ) -> Option<Plot> {
     let values = groups.iter().flat_map(|group| &group.bars).filter_map(|bar| bar.value);
     values.clone().next()?;
-    let scale = Scale::from_zero(values, LEFT, RIGHT);
+    let (width, right) = (head.style.width(), head.style.width() - NUMBER);
+    let scale = Scale::from_zero(values, LEFT, right);
     let mut y = 8.0;
     let mut tops = Vec::new();
     for group in groups {
@@ -62,15 +63,15 @@ pub fn bars(
         0 | 1 => Vec::new(),
         _ => series.iter().enumerate().map(|(at, name)| (Sign::Block(at), name.clone())).collect(),
     };
-    let (legend, legend_height) = legend(&entries, LEFT, bottom + 40.0);
+    let (legend, legend_height) = legend(head.style, &entries, LEFT, bottom + 40.0);
     let class = |bar: &Bar| match bar.invalid {
         true => hollow(bar.series),
         false => fill(bar.series),
     };
     let body = html! {
-        (below(&scale, (LEFT, RIGHT), bottom, unit))
+        (below(&scale, (LEFT, right), bottom, unit))
         @for (group, top) in groups.iter().zip(&tops) {
-            text x=(px(LEFT)) y=(px(top + 14.0)) { (fit(&group.label, WIDTH - 2.0 * LEFT, 12.0)) }
+            text x=(px(LEFT)) y=(px(top + 14.0)) { (fit(&group.label, width - 2.0 * LEFT, 12.0)) }
             @for (at, bar) in group.bars.iter().filter(|bar| bar.value.is_some()).enumerate() {
                 @let y = top + 20.0 + at as f64 * (BAR + 3.0);
                 @let end = scale.at(bar.value.unwrap_or(0.0));
@@ -82,21 +83,14 @@ pub fn bars(
             @if let Some(missing) = missing(group, series) {
                 @let measured = group.bars.iter().filter(|bar| bar.value.is_some()).count();
                 text.small.muted x=(px(LEFT + 4.0)) y=(px(top + 30.5 + measured as f64 * (BAR + 3.0))) {
-                    (fit(&missing, WIDTH - 2.0 * LEFT, 11.0))
+                    (fit(&missing, width - 2.0 * LEFT, 11.0))
                 }
             }
         }
         path.axis d=(format!("M{} 6V{}", px(LEFT), px(bottom))) {}
         (legend)
     };
-    Some(Plot {
-        name: name.to_owned(),
-        title: title.to_owned(),
-        alt: alt.to_owned(),
-        notes,
-        height: bottom + 40.0 + legend_height,
-        body,
-    })
+    Some(head.plot(notes, bottom + 40.0 + legend_height, body))
 }
 
 /// The bars without a value in one line, so that they take no space as gaps.

@@ -5,17 +5,17 @@ The legend of a plot: meaning of its colours, markers and dashes.
 use maud::{Markup, html};
 
 use super::words::{fit, width};
-use super::{LIKE, SERIES, WIDTH, dashes, fill, px};
+use super::{LIKE, SERIES, Style, dashes, fill, px};
 
 /// The sign of an entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sign {
-    /// A line in the colour and dashes of this series.
-    Line(usize),
+    /// A line in the colour of the first and with the dashes of the second number.
+    Line(usize, usize),
     /// The dashes of a second curve of this series, in its colour.
     Like(usize),
-    /// A thin line in the colour of this series with its marker.
-    Marked(usize),
+    /// A thin line in the colour of the first and with the marker of the second number.
+    Marked(usize, usize),
     /// A filled square in the colour of this series.
     Block(usize),
     /// This marker, in the colour of text.
@@ -28,13 +28,19 @@ const SIGN_WIDTH: f64 = 26.0;
 const GAP: f64 = 18.0;
 
 /// Draws the entries in rows from `top` on and returns their height.
-pub fn legend(entries: &[(Sign, String)], left: f64, top: f64) -> (Markup, f64) {
+pub fn legend(
+    style: Style,
+    entries: &[(Sign, String)],
+    left: f64,
+    top: f64,
+) -> (Markup, f64) {
+    let right = style.width();
     let (mut x, mut y) = (left, top + 13.0);
     let mut placed = Vec::new();
     for (sign, label) in entries {
-        let label = fit(label, WIDTH - left - SIGN_WIDTH - 16.0, FONT);
+        let label = fit(label, right - left - SIGN_WIDTH - 16.0, FONT);
         let wide = SIGN_WIDTH + width(&label, FONT) + GAP;
-        if x > left && x + wide - GAP > WIDTH - 8.0 {
+        if x > left && x + wide - GAP > right - 8.0 {
             x = left;
             y += ROW;
         }
@@ -52,8 +58,8 @@ pub fn legend(entries: &[(Sign, String)], left: f64, top: f64) -> (Markup, f64) 
 
 fn draw(sign: Sign, x: f64, y: f64) -> Markup {
     match sign {
-        Sign::Line(series) => html! {
-            path class=(format!("s{}", series % SERIES)) stroke-dasharray=[dashes(series)]
+        Sign::Line(series, dash) => html! {
+            path class=(format!("s{}", series % SERIES)) stroke-dasharray=[dashes(dash)]
                 d=(format!("M{} {}h20", px(x), px(y))) {}
         },
         Sign::Like(series) => html! {
@@ -61,10 +67,10 @@ fn draw(sign: Sign, x: f64, y: f64) -> Markup {
                 d=(format!("M{} {}h20", px(x), px(y))) {}
             path class=(format!("f{} halo", series % SERIES)) d=(marker(series, x + 10.0, y, 4.5)) {}
         },
-        Sign::Marked(series) => html! {
+        Sign::Marked(series, shape) => html! {
             path class=(format!("s{} thin", series % SERIES)) d=(format!("M{} \
                 {}h20", px(x), px(y))) {}
-            path class=(format!("f{} halo", series % SERIES)) d=(marker(series, x + 10.0, y, 4.5)) {}
+            path class=(format!("f{} halo", series % SERIES)) d=(marker(shape, x + 10.0, y, 4.5)) {}
         },
         Sign::Block(series) => html! {
             rect class=(fill(series)) x=(px(x + 6.0)) y=(px(y - 6.0)) width="12" height="12" rx="2" {}

@@ -4,10 +4,10 @@ Curves over a common axis: distributions, times along a clip, drift.
 
 use maud::html;
 
-use super::axes::{BELOW, BOTTOM, LEFT, RIGHT, TOP, axes};
+use super::axes::{TOP, axes};
 use super::legend::{Sign, legend, marker};
 use super::scale::Scale;
-use super::{LIKE, Plot, SERIES, dashes, path, px};
+use super::{Head, LIKE, Plot, SERIES, Style, dashes, path, px};
 
 /// One curve.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +16,8 @@ pub struct Line {
     pub label: String,
     /// Its points in order.
     pub points: Vec<(f64, f64)>,
+    /// The number of its colour; without one its place among the lines.
+    pub colour: Option<usize>,
     /// The line with the same colour and markers, of which this one is a second curve; it is then
     /// dashed with wide gaps.
     pub like: Option<usize>,
@@ -35,6 +37,8 @@ pub struct Guide {
 /// Data of a plot of curves.
 #[derive(Clone, Debug, Default)]
 pub struct Lines {
+    /// For a page or for a paper.
+    pub style: Style,
     /// File name without extension.
     pub name: String,
     /// Heading.
@@ -65,36 +69,41 @@ pub fn lines(data: Lines) -> Option<Plot> {
     let xs = data.lines.iter().flat_map(|line| line.points.iter().map(|(x, _)| *x));
     let ys = data.lines.iter().flat_map(|line| line.points.iter().map(|(_, y)| *y));
     xs.clone().next()?;
-    let x = Scale::around(xs, LEFT, RIGHT);
+    let style = data.style;
+    let (left, right, bottom) = (style.left(), style.right(), style.bottom());
+    let x = Scale::around(xs, left, right);
     let y = match (data.y_ends, data.y_from_zero) {
-        (Some((low, high)), _) => Scale::between(low, high, BOTTOM, TOP),
-        (None, true) => Scale::rates(ys, BOTTOM, TOP),
-        (None, false) => Scale::around(ys, BOTTOM, TOP),
+        (Some((low, high)), _) => Scale::between(low, high, bottom, TOP),
+        (None, true) => Scale::rates(ys, bottom, TOP),
+        (None, false) => Scale::around(ys, bottom, TOP),
     };
+    let colour_of =
+        |at: usize| data.lines.get(at).and_then(|line| line.colour).unwrap_or(at) % SERIES;
     let entries: Vec<(Sign, String)> = data
         .lines
         .iter()
         .enumerate()
         .map(|(at, line)| {
             let sign = match (data.busy, line.like) {
-                (_, Some(like)) => Sign::Like(like),
-                (true, None) => Sign::Marked(at),
-                (false, None) => Sign::Line(at),
+                (_, Some(like)) => Sign::Like(colour_of(like)),
+                (true, None) => Sign::Marked(colour_of(at), at),
+                (false, None) => Sign::Line(colour_of(at), at),
             };
             (sign, line.label.clone())
         })
         .collect();
-    let (legend, legend_height) = legend(&entries, LEFT, BELOW);
+    let (legend, legend_height) = legend(style, &entries, left, style.below());
     let body = html! {
-        (axes((&x, &data.x), (&y, &data.y)))
+        (axes(style, (&x, &data.x), (&y, &data.y)))
         @for (at, guide) in data.guides.iter().enumerate() {
             @let next = data.guides.get(at + 1).map_or(f64::INFINITY, |next| y.at(guide.y) - y.at(next.y));
-            path.guide d=(format!("M{LEFT} {}H{RIGHT}", px(y.at(guide.y)))) {}
+            path.guide d=(format!("M{left} {}H{right}", px(y.at(guide.y)))) {}
             // The name is below its line if the next line is too close above.
-            text.tick x=(px(RIGHT - 4.0)) y=(px(y.at(guide.y) + if next < 15.0 { 12.0 } else { -4.0 })) text-anchor="end" { (guide.label) }
+            text.tick x=(px(right - 4.0)) y=(px(y.at(guide.y) + if next < 15.0 { 12.0 } else { -4.0 })) text-anchor="end" { (guide.label) }
         }
         @for (at, line) in data.lines.iter().enumerate() {
-            @let colour = line.like.unwrap_or(at) % SERIES;
+            @let colour = colour_of(line.like.unwrap_or(at));
+            @let shape = line.like.unwrap_or(at);
             path class=(format!("s{colour}{}", if data.busy { " thin" } else { "" })) stroke-linejoin="round"
                 stroke-dasharray=[line.like.map(|_| LIKE).or_else(|| dashes(at).filter(|_| !data.busy))]
                 d=(path(line.points.iter().map(|(px, py)| (x.at(*px), y.at(*py))))) {
@@ -102,25 +111,19 @@ pub fn lines(data: Lines) -> Option<Plot> {
             }
             @if data.busy {
                 @for (mx, my) in spread(&line.points) {
-                    path class=(format!("f{colour} halo")) d=(marker(colour, x.at(mx), y.at(my), 4.5)) {}
+                    path class=(format!("f{colour} halo")) d=(marker(shape, x.at(mx), y.at(my), 4.5)) {}
                 }
             }
             @for (mx, my, label) in &line.marks {
-                path class=(format!("f{} halo", at % SERIES)) d=(marker(at, x.at(*mx), y.at(*my), 4.5)) {
+                path class=(format!("f{colour} halo")) d=(marker(at, x.at(*mx), y.at(*my), 4.5)) {
                     title { (label) }
                 }
             }
         }
         (legend)
     };
-    Some(Plot {
-        name: data.name,
-        title: data.title,
-        alt: data.alt,
-        notes: data.notes,
-        height: BELOW + legend_height,
-        body,
-    })
+    let head = Head { style, name: &data.name, title: &data.title, alt: &data.alt };
+    Some(head.plot(data.notes, style.below() + legend_height, body))
 }
 
 /// A few points along a curve, the last one included.

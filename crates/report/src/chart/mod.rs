@@ -10,31 +10,64 @@ plot has a title and a description.
 
 mod axes;
 mod bars;
+mod forest;
+mod labels;
 mod legend;
 mod lines;
 mod palette;
 mod scale;
 mod scatter;
 mod stacked;
+mod style;
 mod words;
 
 use maud::{Markup, PreEscaped, html};
 
 pub use bars::{Bar, BarGroup, bars};
+pub use forest::{Forest, ForestGroup, ForestRow, forest};
 pub use lines::{Guide, Line, Lines, lines};
 pub use palette::{DARK, LIGHT, SERIES, file_rules, page_rules};
 pub use scale::thousands;
 pub use scatter::{Dot, Scatter, scatter};
 pub use stacked::{StackRow, stacked};
+pub use style::Style;
 
-/// Width of every plot, in SVG units.
-pub const WIDTH: f64 = 680.0;
 /// Height of the title in a standalone file, where no heading is above the plot.
 const TITLE_HEIGHT: f64 = 34.0;
+
+/// How a plot is drawn and called.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Head<'a> {
+    /// For a page or for a paper.
+    pub style: Style,
+    /// File name without extension.
+    pub name: &'a str,
+    /// Heading.
+    pub title: &'a str,
+    /// Description for readers who do not see it.
+    pub alt: &'a str,
+}
+
+impl Head<'_> {
+    /// The finished plot.
+    fn plot(&self, notes: Vec<String>, height: f64, body: Markup) -> Plot {
+        Plot {
+            style: self.style,
+            name: self.name.to_owned(),
+            title: self.title.to_owned(),
+            alt: self.alt.to_owned(),
+            notes,
+            height,
+            body,
+        }
+    }
+}
 
 /// A finished plot.
 #[derive(Clone, Debug)]
 pub struct Plot {
+    /// For a page or for a paper.
+    pub style: Style,
     /// File name without extension, and its id in the page.
     pub name: String,
     /// Heading.
@@ -52,7 +85,7 @@ impl Plot {
     pub fn inline(&self) -> Markup {
         let (title, text) = (format!("{}-title", self.name), format!("{}-text", self.name));
         html! {
-            svg.plot viewBox=(format!("0 0 {WIDTH} {}", px(self.height))) role="img"
+            svg.plot viewBox=(format!("0 0 {} {}", self.style.width(), px(self.height))) role="img"
                 aria-labelledby=(format!("{title} {text}")) xmlns="http://www.w3.org/2000/svg" {
                 title id=(title) { (self.title) }
                 desc id=(text) { (self.alt) }
@@ -61,23 +94,34 @@ impl Plot {
         }
     }
 
-    /// The plot as a standalone file.
+    /// The plot as a standalone file: for a page with its title and with colours that follow the
+    /// reader's theme, for a paper without a title, in inches and on white.
     pub fn file(&self) -> String {
-        let height = px(self.height + TITLE_HEIGHT);
-        let rules = format!(
+        let top = if self.style == Style::Paper { 0.0 } else { TITLE_HEIGHT };
+        let (width, height) = (self.style.width(), self.height + top);
+        let theme = |theme| format!("{}.plot .back{{fill:{}}}", file_rules(theme), theme.card);
+        let mut rules = format!(
             ".plot{{font-family:Roboto,'Segoe UI','Helvetica Neue',Arial,sans-serif}}{}",
-            file_rules(&LIGHT)
+            theme(&LIGHT)
         );
+        match self.style {
+            Style::Paper => rules += ".plot .tick,.plot .small{font-size:12px}",
+            Style::Page => {
+                rules += &format!("@media (prefers-color-scheme:dark){{{}}}", theme(&DARK));
+            }
+        }
         let svg = html! {
-            svg.plot xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {WIDTH} \
-                {height}")) width=(WIDTH)
-                height=(height) role="img" aria-labelledby="title text" {
+            svg.plot xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {width} {}", px(height)))
+                width=(self.style.length(width)) height=(self.style.length(height)) role="img"
+                aria-labelledby="title text" {
                 title id="title" { (self.title) }
                 desc id="text" { (self.alt) }
                 style { (PreEscaped(rules)) }
-                rect width="100%" height="100%" fill=(LIGHT.card) {}
-                text.strong x="16" y="22" style="font-size:15px" { (words::fit(&self.title, WIDTH - 32.0, 15.0)) }
-                g transform=(format!("translate(0 {TITLE_HEIGHT})")) { (self.body) }
+                rect.back width="100%" height="100%" {}
+                @if top > 0.0 {
+                    text.strong x="16" y="22" style="font-size:15px" { (words::fit(&self.title, width - 32.0, 15.0)) }
+                }
+                g transform=(format!("translate(0 {top})")) { (self.body) }
             }
         };
         format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n", printable(&svg.into_string()))
@@ -112,7 +156,12 @@ pub const REST: usize = usize::MAX;
 
 /// The class that fills a shape in the colour of a series.
 fn fill(series: usize) -> String {
-    if series == REST { "rest".to_owned() } else { format!("f{}", series % SERIES) }
+    match (series, series % (2 * SERIES) < SERIES) {
+        (REST, _) => "rest".to_owned(),
+        (_, true) => format!("f{}", series % SERIES),
+        // The ninth series has the first colour, paler.
+        (_, false) => format!("f{} pale", series % SERIES),
+    }
 }
 
 /// Dashes of the second curve of a series.

@@ -31,6 +31,8 @@ pub struct Theme {
     pub bad: &'static str,
     /// Uncertain.
     pub warn: &'static str,
+    /// Shadow at the edge of a table that scrolls.
+    pub shade: &'static str,
     /// One colour for each series.
     pub series: [&'static str; SERIES],
 }
@@ -46,6 +48,7 @@ pub const LIGHT: Theme = Theme {
     good: "#136c4b",
     bad: "#b3261e",
     warn: "#8a5a00",
+    shade: "#8894a4",
     series: [
         "#0b6bb8", "#f5391f", "#1d9d73", "#8e2f7f", "#341d46", "#7a8e21", "#e253a5", "#7a1f1f",
     ],
@@ -62,6 +65,7 @@ pub const DARK: Theme = Theme {
     good: "#52cf9c",
     bad: "#ff8a80",
     warn: "#f0bd57",
+    shade: "#8390a3",
     series: [
         "#76bdff", "#f0862f", "#24e297", "#bd73c4", "#f2e15c", "#8c7ff4", "#b9c0c9", "#e0505e",
     ],
@@ -80,6 +84,7 @@ impl Theme {
             ("good", self.good),
             ("bad", self.bad),
             ("warn", self.warn),
+            ("shade", self.shade),
         ];
         let mut css = String::new();
         // Writing to a String cannot fail.
@@ -131,6 +136,8 @@ fn rules<T: Display>(colour: &dyn Fn(&str) -> T) -> String {
     );
     rule(".halo", format!("stroke:{};stroke-width:1.5", colour("card")));
     rule(".chip", format!("fill:{}", colour("card")));
+    rule(".ink", format!("stroke:{};stroke-width:1.2;fill:none", colour("ink")));
+    rule(".pale", "opacity:.55".to_owned());
     let hollow =
         |c: &dyn Display| format!("fill:none;stroke:{c};stroke-width:1.5;stroke-dasharray:3 2");
     rule(".rest", format!("fill:{}", colour("muted")));

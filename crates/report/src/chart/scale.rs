@@ -48,6 +48,30 @@ impl Scale {
         if around.log { around } else { Self::from_zero(values, from, to) }
     }
 
+    /// Around values of similar size with some space; logarithmic for others.
+    pub fn zoomed(values: impl IntoIterator<Item = f64> + Clone, from: f64, to: f64) -> Self {
+        let around = Self::around(values.clone(), from, to);
+        if around.log { around } else { Self::zoomed_linear(values, from, to) }
+    }
+
+    /// Around the values with an eighth of their span as space on both sides, not below zero.
+    pub fn zoomed_linear(values: impl IntoIterator<Item = f64> + Clone, from: f64, to: f64) -> Self {
+        let most = finite(values.clone()).fold(f64::NEG_INFINITY, f64::max);
+        let least = finite(values).fold(f64::INFINITY, f64::min);
+        if !most.is_finite() || !least.is_finite() {
+            return Self::between(0.0, 1.0, from, to);
+        }
+        let span = most - least;
+        let span = if span > 0.0 { span } else { most.abs().max(1e-9) * 0.2 };
+        let low = least - span / 8.0;
+        Self::between(if least >= 0.0 { low.max(0.0) } else { low }, most + span / 8.0, from, to)
+    }
+
+    /// The lower end.
+    pub fn low(&self) -> f64 {
+        self.low
+    }
+
     /// Exactly from `low` to `high`.
     pub fn between(low: f64, high: f64, from: f64, to: f64) -> Self {
         let high = if high > low { high } else { low + 1.0 };

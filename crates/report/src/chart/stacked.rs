@@ -8,7 +8,7 @@ use super::axes::below;
 use super::legend::{Sign, legend};
 use super::scale::{Scale, thousands};
 use super::words::{fit, width};
-use super::{Plot, WIDTH, fill, hollow, px};
+use super::{Head, Plot, fill, hollow, px};
 
 /// One bar.
 #[derive(Clone, Debug)]
@@ -22,7 +22,8 @@ pub struct StackRow {
 }
 
 const LEFT: f64 = 16.0;
-const RIGHT: f64 = WIDTH - 90.0;
+/// Room for the number right of the longest bar.
+const NUMBER: f64 = 72.0;
 const BAR: f64 = 22.0;
 const ROW: f64 = 54.0;
 /// Narrower parts would have width 0 in the file.
@@ -31,7 +32,7 @@ const THINNEST: f64 = 0.1;
 /// Draws the rows from zero on one axis in `unit`; `series` names the parts. `None` if no part has
 /// a length.
 pub fn stacked(
-    (name, title, alt): (&str, &str, &str),
+    head: &Head<'_>,
     unit: &str,
     series: &[(usize, &str)],
     rows: &[StackRow],
@@ -39,18 +40,19 @@ pub fn stacked(
 ) -> Option<Plot> {
     let total = |row: &StackRow| row.parts.iter().map(|(_, length)| length).sum::<f64>();
     rows.iter().find(|row| total(row) > 0.0)?;
-    let scale = Scale::from_zero(rows.iter().map(total), LEFT, RIGHT);
+    let (whole, right) = (head.style.width(), head.style.width() - NUMBER);
+    let scale = Scale::from_zero(rows.iter().map(total), LEFT, right);
     let name_of =
         |part: usize| series.iter().find(|(at, _)| *at == part).map_or("", |(_, name)| *name);
     let bottom = 8.0 + rows.len() as f64 * ROW;
     let entries: Vec<(Sign, String)> =
         series.iter().map(|(at, name)| (Sign::Block(*at), (*name).to_owned())).collect();
-    let (legend, legend_height) = legend(&entries, LEFT, bottom + 40.0);
+    let (legend, legend_height) = legend(head.style, &entries, LEFT, bottom + 40.0);
     let body = html! {
-        (below(&scale, (LEFT, RIGHT), bottom, unit))
+        (below(&scale, (LEFT, right), bottom, unit))
         @for (at, row) in rows.iter().enumerate() {
             @let top = 8.0 + at as f64 * ROW;
-            text x=(px(LEFT)) y=(px(top + 14.0)) { (fit(&row.label, WIDTH - 2.0 * LEFT, 12.0)) }
+            text x=(px(LEFT)) y=(px(top + 14.0)) { (fit(&row.label, whole - 2.0 * LEFT, 12.0)) }
             @for (start, (part, length)) in starts(&row.parts).zip(&row.parts) {
                 @let (from, to) = (scale.at(start), scale.at(start + length));
                 @let share = format!("{:.0} %", 100.0 * length / total(row));
@@ -74,14 +76,7 @@ pub fn stacked(
         path.axis d=(format!("M{} 6V{}", px(LEFT), px(bottom))) {}
         (legend)
     };
-    Some(Plot {
-        name: name.to_owned(),
-        title: title.to_owned(),
-        alt: alt.to_owned(),
-        notes,
-        height: bottom + 40.0 + legend_height,
-        body,
-    })
+    Some(head.plot(notes, bottom + 40.0 + legend_height, body))
 }
 
 /// Start of each part.

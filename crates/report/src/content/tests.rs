@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::*;
+use crate::data::PlaceKind;
 use crate::input::{Validity, read};
 use crate::targets::State;
 
@@ -131,9 +132,22 @@ fn platforms_stand_side_by_side_with_ratios_of_what_is_believed() {
         ],
         None,
     );
-    let cells = &sides.platforms.lines[0].cells;
-    let times: Vec<Option<f64>> = cells.iter().map(|cell| cell[0].times_first).collect();
-    assert_eq!(times, [None, Some(1.0), Some(2.0)]);
+    let times = |report: &Report| {
+        let cells = report.platforms.lines[0].cells.iter();
+        cells.map(|cell| cell[0].times_first).collect::<Vec<_>>()
+    };
+    assert_eq!(times(&sides), [None; 3], "the server had another clip");
+    assert!(!sides.platforms.lines[0].same_objects);
+    assert_eq!(sides.platforms.kind, PlaceKind::Run, "a file's name is no platform");
+    let same = report_of(
+        &[
+            ("board", [HEAD, &row("a", "m", 10.0, "INVALID")].concat()),
+            ("card", [HEAD, &row("a", "m", 100.0, "VALID")].concat()),
+            ("server", [HEAD, &row("a", "m", 200.0, "VALID")].concat()),
+        ],
+        None,
+    );
+    assert_eq!(times(&same), [None, Some(1.0), Some(2.0)]);
     assert!(
         sides.notes.iter().any(|note| note.contains("the clips and objects")),
         "{:?}",

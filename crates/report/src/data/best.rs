@@ -33,9 +33,9 @@ pub struct Best {
     pub column: &'static str,
     /// Index of the group.
     pub group: usize,
-    /// Its mean.
+    /// Its mean; J&F as percent.
     pub value: f64,
-    /// Unit of the value; empty for shares.
+    /// Unit of the value.
     pub unit: &'static str,
     /// Decimals worth showing.
     pub digits: usize,
@@ -51,7 +51,7 @@ type Measure = (&'static str, &'static str, &'static str, usize, bool);
 const MEASURES: [Measure; 5] = [
     ("Fastest", "fps", "FPS", 1, true),
     ("Shortest P99 latency", "latency_p99_ms", "ms", 2, false),
-    ("Most accurate", "JandF", "J&F", 4, true),
+    ("Most accurate", "JandF", "%", 2, true),
     ("Least GPU memory", "gpu_peak_alloc_MiB", "MiB", 0, false),
     ("Least energy", "energy_j_per_frame", "J per frame", 3, false),
 ];
@@ -81,7 +81,7 @@ fn winner(groups: &[Group], (measure, column, unit, digits, more): Measure) -> O
         measure,
         column,
         group,
-        value,
+        value: if column == "JandF" { 100.0 * value } else { value },
         unit,
         digits,
         among: compared.len(),

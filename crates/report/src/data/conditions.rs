@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
+use super::platforms::PlaceKind;
 use crate::input::{ResultRow, RunSource};
 use vos::files::OTHER_DEVICES;
 
@@ -148,9 +149,10 @@ pub fn in_words(column: &str, value: Option<&str>) -> String {
     }
 }
 
-/// Platform and host of a row: from its columns, else from the experiment's file, else the run's
-/// label.
-pub fn place(source: &RunSource, row: &ResultRow) -> (String, Option<String>) {
+/// Platform and host of a row: the side of a comparison, else from its columns, else from the
+/// experiment's file, else the run's label. The last member says what the platform's name stands
+/// for.
+pub fn place(source: &RunSource, row: &ResultRow) -> (String, Option<String>, PlaceKind) {
     let configured = |name: &str| {
         source
             .experiment
@@ -162,12 +164,16 @@ pub fn place(source: &RunSource, row: &ResultRow) -> (String, Option<String>) {
     let host = || source.environment("hostname").and_then(|name| name.as_str());
     let hostname =
         row.text("hostname").or_else(|| configured("Hostname")).or_else(host).map(str::to_owned);
-    let platform = match row.text("platform") {
-        Some(platform) => platform,
-        None if source.named => &source.label,
-        None => configured("Platform").unwrap_or(&source.label),
+    let (platform, kind) = match (row.text("platform"), configured("Platform")) {
+        _ if source.side.is_some() => {
+            (source.side.as_deref().unwrap_or_default(), PlaceKind::Side)
+        }
+        (Some(platform), _) => (platform, PlaceKind::Platform),
+        (None, _) if source.named => (source.label.as_str(), PlaceKind::Platform),
+        (None, Some(platform)) => (platform, PlaceKind::Platform),
+        (None, None) => (source.label.as_str(), PlaceKind::Run),
     };
-    (platform.to_owned(), hostname)
+    (platform.to_owned(), hostname, kind)
 }
 
 #[cfg(test)]

@@ -10,9 +10,10 @@ speed.
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::conditions::{Conditions, apart, place, settings};
-use super::group::{Counts, Group, Reason};
+use super::group::{Counts, Group};
 use super::stat::{Stat, stat};
-use super::{bandwidth, frames, memory, stages};
+use super::platforms::PlaceKind;
+use super::{bandwidth, frames, memory, reasons, stages};
 use crate::input::{RecordedPass, ResultRow, RunSource, TEXT_COLUMNS, Validity};
 
 /// Numeric columns that are not measurements.
@@ -42,6 +43,7 @@ struct Members<'a> {
     rows: Vec<&'a ResultRow>,
     passes: Vec<(&'a RecordedPass, Validity)>,
     sources: Vec<&'a RunSource>,
+    place: PlaceKind,
 }
 
 /// All groups in order of first appearance, and for each row of each source the index of its group.
@@ -55,7 +57,7 @@ pub fn groups(sources: &[RunSource]) -> (Vec<Group>, Vec<Vec<usize>>) {
         let mut of_object = HashMap::new();
         let mut of_rows = Vec::with_capacity(source.rows.len());
         for row in &source.rows {
-            let (platform, hostname) = place(source, row);
+            let (platform, hostname, kind) = place(source, row);
             let key = (platform, hostname, row.key().2.to_owned(), Conditions::of(row, &settings));
             let at = *index.entry(key.clone()).or_insert_with(|| {
                 keys.push(key);
@@ -63,6 +65,7 @@ pub fn groups(sources: &[RunSource]) -> (Vec<Group>, Vec<Vec<usize>>) {
                 members.len() - 1
             });
             members[at].rows.push(row);
+            members[at].place = kind;
             if !members[at].sources.iter().any(|known| std::ptr::eq(*known, source)) {
                 members[at].sources.push(source);
             }
@@ -124,6 +127,7 @@ fn group(key: Key, name: String, platform: String, members: &Members<'_>) -> Gro
     let valid: Vec<&ResultRow> = rows.iter().copied().filter(|row| used(row.validity())).collect();
     let measured: Vec<&ResultRow> =
         rows.iter().copied().filter(|row| row.validity() != Validity::Unmeasured).collect();
+    let every: Vec<&RecordedPass> = members.passes.iter().map(|(pass, _)| *pass).collect();
     let passes: Vec<&RecordedPass> = members
         .passes
         .iter()
@@ -149,7 +153,10 @@ fn group(key: Key, name: String, platform: String, members: &Members<'_>) -> Gro
     }
     let objects = objects_of(&measured);
     counts.objects_measured = objects.len();
-    let stats = stats_of(&valid, &measured);
+    let mut stats = stats_of(&valid, &measured);
+    for source in &members.sources {
+        add_scores(&mut stats, source, &model);
+    }
     let gpu_facts = gpu_facts(&members.sources);
     Group {
         device_memory: memory::of(&gpu_facts, conditions.get("device"), &stats, &observed_max),
@@ -158,7 +165,11 @@ fn group(key: Key, name: String, platform: String, members: &Members<'_>) -> Gro
         objects,
         weights: (!weights.is_empty()).then(|| weights.into_iter().collect::<Vec<_>>().join("; ")),
         predecessor: members.sources.iter().all(|source| source.is_predecessors()),
-        reasons: reasons(rows),
+        reasons: reasons::texts(rows),
+        codes: reasons::codes(rows, &every),
+        place: members.place,
+        side: members.place == PlaceKind::Side,
+        series: 0,
         bandwidth: bandwidth::of(&valid, &gpu_facts),
         gpu_facts,
         name,
@@ -209,24 +220,34 @@ fn stats_of(valid: &[&ResultRow], measured: &[&ResultRow]) -> BTreeMap<String, S
     let columns = columns
         .into_iter()
         .filter(|column| !NO_MEASUREMENTS.contains(column) && !TEXT_COLUMNS.contains(column));
-    columns.filter_map(|column| Some((column.to_owned(), of(column)?))).collect()
+    let mut stats: BTreeMap<String, Stat> =
+        columns.filter_map(|column| Some((column.to_owned(), of(column)?))).collect();
+    if let (Some(fps), Some(stat)) = (total_fps(valid), stats.get_mut("fps")) {
+        stat.mean = fps;
+    }
+    stats
 }
 
-fn reasons(rows: &[&ResultRow]) -> Vec<Reason> {
-    let mut reasons: Vec<Reason> = Vec::new();
+/// Frames of all rows over their time, as a comparison computes it; `None` if a row does not name
+/// its frames.
+fn total_fps(rows: &[&ResultRow]) -> Option<f64> {
+    let mut sums = (0.0, 0.0);
     for row in rows {
-        let state = row.validity();
-        if !matches!(state, Validity::Invalid | Validity::Unmeasured) {
-            continue;
-        }
-        let text = row.why().unwrap_or("no reason given").to_owned();
-        match reasons.iter_mut().find(|known| known.state == state && known.text == text) {
-            Some(known) => known.rows += 1,
-            None => reasons.push(Reason { state, text, rows: 1 }),
-        }
+        let fps = row.number("fps").filter(|fps| *fps > 0.0)?;
+        let frames = row.number("frames")?;
+        sums = (sums.0 + frames, sums.1 + frames / fps);
     }
-    reasons.sort_by_key(|reason| std::cmp::Reverse(reason.rows));
-    reasons
+    (sums.1 > 0.0).then_some(sums.0 / sums.1)
+}
+
+/// PyTorch's rows have no scores; a comparison computed them from the masks.
+fn add_scores(stats: &mut BTreeMap<String, Stat>, source: &RunSource, model: &str) {
+    let Some((_, scores)) = source.scores.iter().find(|(tag, _)| tag == model) else { return };
+    for (column, percent) in [("J", scores.j), ("F", scores.f), ("JandF", scores.jf)] {
+        let mean = percent / 100.0;
+        let alone = Stat { n: 1, mean, std: 0.0, min: mean, max: mean, median: mean };
+        stats.entry(column.to_owned()).or_insert(alone);
+    }
 }
 
 /// The weights of a model, from the run's configuration.

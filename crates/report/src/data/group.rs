@@ -10,6 +10,7 @@ use super::bandwidth::Bandwidth;
 use super::conditions::Conditions;
 use super::frames::Frames;
 use super::memory::DeviceMemory;
+use super::platforms::PlaceKind;
 use super::stages::StageTable;
 use super::stat::Stat;
 use crate::input::Validity;
@@ -46,6 +47,19 @@ pub struct Reason {
     pub rows: usize,
 }
 
+/// A code of reasons with the number of its rows.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReasonCode {
+    /// Their validity.
+    pub state: Validity,
+    /// The code, such as `unsteady`; the whole reason if it has none.
+    pub code: String,
+    /// Rows with it.
+    pub rows: usize,
+    /// The sentence of the row with the largest percentage.
+    pub worst: String,
+}
+
 /// Rows with the same model, conditions and platform.
 #[derive(Debug, Serialize)]
 pub struct Group {
@@ -57,6 +71,13 @@ pub struct Group {
     pub platform: String,
     /// Host's name, if known.
     pub hostname: Option<String>,
+    /// What the platform's name stands for.
+    pub place: PlaceKind,
+    /// It is a side of a comparison, and the platform is the side's name.
+    pub side: bool,
+    /// The number of its colour on the page.
+    #[serde(skip)]
+    pub series: usize,
     /// The conditions that all rows share.
     pub conditions: Conditions,
     /// Description of the weights, if the run has one.
@@ -81,6 +102,8 @@ pub struct Group {
     pub throttle_rows: usize,
     /// Reasons, the most frequent first.
     pub reasons: Vec<Reason>,
+    /// The codes of the reasons, the most frequent first.
+    pub codes: Vec<ReasonCode>,
     /// Frame times of all passes.
     pub frames: Option<Frames>,
     /// Stages of a frame's time.

@@ -5,6 +5,7 @@ stages, sensors, and hints. The page and `--json` show the same.
 
 mod bandwidth;
 pub(crate) mod best;
+pub(crate) mod compared;
 mod conditions;
 mod frames;
 pub(crate) mod gather;
@@ -12,19 +13,24 @@ mod group;
 pub(crate) mod hints;
 mod memory;
 pub(crate) mod notes;
+pub(crate) mod pictures;
 pub(crate) mod platforms;
+mod reasons;
+pub(crate) mod sides;
 pub(crate) mod sources;
 mod stages;
 mod stat;
 
 pub use bandwidth::Bandwidth;
 pub use best::Best;
+pub use compared::{ComparedModel, ComparedSide};
 pub use conditions::COLUMNS as CONDITIONS;
 pub use frames::{Frames, Series};
-pub use group::{Counts, Group, Reason};
+pub use group::{Counts, Group, Reason, ReasonCode};
 pub use hints::Hint;
 pub use memory::DeviceMemory;
-pub use platforms::{PlatformCell, PlatformLine, PlatformTable};
+pub use pictures::{Gallery, Picture, Strip};
+pub use platforms::{PlaceKind, PlatformCell, PlatformLine, PlatformTable};
 pub use sources::SourceInfo;
 pub use stages::{StageLine, StageTable};
 pub use stat::Stat;

@@ -30,14 +30,14 @@ pub fn notes(inputs: &Inputs, groups: &[Group]) -> Vec<String> {
                             numbers. The table of rows has the reasons."
         ));
     }
-    for side in &inputs.unproven {
+    for side in inputs.comparisons.iter().flat_map(|read| read.unproven()) {
         notes.push(format!(
             "{}, {}: {}. Its masks are not proven equal to the reference's, so its speed must not \
              be used.",
             side.model, side.side, side.why
         ));
     }
-    notes.extend(inputs.as_original.iter().cloned());
+    notes.extend(inputs.comparisons.iter().flat_map(|read| read.as_original()));
     if unjudged > 0 {
         notes.push(format!(
             "{unjudged} of {rows} rows were too short to be judged. They count and are marked."
@@ -63,9 +63,10 @@ pub fn notes(inputs: &Inputs, groups: &[Group]) -> Vec<String> {
             group.mean("JandF").filter(|quality| *quality < NO_MASKS_BELOW)
         {
             notes.push(format!(
-                "{}: J&F is {quality:.4}: the masks hardly touch the objects. Check weights and \
+                "{}: J&F is {:.2} %: the masks hardly touch the objects. Check weights and \
                  prompts before using anything but the speed.",
-                group.full_name()
+                group.full_name(),
+                100.0 * quality
             ));
         }
     }

@@ -1,50 +1,50 @@
 /*!
-Plots of frame times: distribution and time series; and drift curves of masks, which are series over
-frames too.
+Plots of frame times: distribution and time series.
 */
 
-use super::{CURVES, label, listed, part_name, part_title};
-use crate::chart::{Guide, Line, Lines, Plot, lines, thousands};
+use super::{CURVES, by_size, label, listed, part_name, part_title};
+use crate::chart::{Guide, Line, Lines, Plot, Style, lines, thousands};
 use crate::content::Report;
 use crate::data::{Frames, Group};
-use crate::input::DriftCurve;
 
-/// Drift curves of more points than this are thinned.
-const DRIFT_POINTS: usize = 500;
 /// Largest ratio of medians on one axis; beyond it the faster curve would be a line at the edge.
 const SPREAD: f64 = 10.0;
 /// Largest ratio of pass lengths on one axis.
 const LENGTHS: f64 = 5.0;
 
 /// Distribution and time series of latencies, then of the intervals of overlapping frames.
-pub fn plots(report: &Report) -> Vec<Plot> {
+pub fn plots(report: &Report, style: Style) -> Vec<Plot> {
     let mut plots = Vec::new();
     for (kind, suffix, what) in [
         ("latency", "", "Latency"),
         ("interval", "_overlapping", "Interval between masks, frames overlapping"),
     ] {
-        let shown: Vec<(&Group, &Frames)> = report
-            .groups
-            .iter()
-            .filter_map(|group| {
-                Some((group, group.frames.as_ref().filter(|frames| frames.kind == kind)?))
-            })
-            .collect();
-        let near = |a: f64, b: f64, ratio: f64| (1.0 / ratio..=ratio).contains(&(a / b));
-        let parts = alike(&shown, |a, b| near(a.p50_ms, b.p50_ms, SPREAD));
-        for (part, groups) in parts.iter().enumerate() {
-            let name = part_name(&format!("latency_ecdf{suffix}"), part);
-            let title = part_title(&format!("{what}: distribution"), part, parts.len());
-            plots.extend(lines(distribution(report, groups, name, title)));
-        }
-        let length = |frames: &Frames| frames.series.frames as f64;
-        let parts = alike(&shown, |a, b| {
-            near(a.p50_ms, b.p50_ms, SPREAD) && near(length(a), length(b), LENGTHS)
-        });
-        for (part, groups) in parts.iter().enumerate() {
-            let name = part_name(&format!("frame_times{suffix}"), part);
-            let title = part_title(&format!("{what}: frame by frame"), part, parts.len());
-            plots.extend(lines(course(report, groups, name, title)));
+        for size in by_size(report, &report.groups) {
+            let shown: Vec<(&Group, &Frames)> = size
+                .groups
+                .iter()
+                .filter_map(|group| {
+                    Some((*group, group.frames.as_ref().filter(|frames| frames.kind == kind)?))
+                })
+                .collect();
+            let near = |a: f64, b: f64, ratio: f64| (1.0 / ratio..=ratio).contains(&(a / b));
+            let parts = alike(&shown, |a, b| near(a.p50_ms, b.p50_ms, SPREAD));
+            for (part, groups) in parts.iter().enumerate() {
+                let name = part_name(&format!("latency_ecdf{suffix}{}", size.name), part);
+                let title = format!("{what}: distribution{}", size.title);
+                let title = part_title(&title, part, parts.len());
+                plots.extend(lines(distribution(report, style, groups, name, title)));
+            }
+            let length = |frames: &Frames| frames.series.frames as f64;
+            let parts = alike(&shown, |a, b| {
+                near(a.p50_ms, b.p50_ms, SPREAD) && near(length(a), length(b), LENGTHS)
+            });
+            for (part, groups) in parts.iter().enumerate() {
+                let name = part_name(&format!("frame_times{suffix}{}", size.name), part);
+                let title = format!("{what}: frame by frame{}", size.title);
+                let title = part_title(&title, part, parts.len());
+                plots.extend(lines(course(report, style, groups, name, title)));
+            }
         }
     }
     plots
@@ -67,6 +67,7 @@ fn alike<'a>(
 
 fn distribution(
     report: &Report,
+    style: Style,
     groups: &[(&Group, &Frames)],
     name: String,
     title: String,
@@ -92,6 +93,7 @@ fn distribution(
         );
     }
     Lines {
+        style,
         name,
         title,
         alt: format!("Share of frames up to each time. {}.", listed(descriptions)),
@@ -100,13 +102,16 @@ fn distribution(
         y_ends: Some((0.0, 1.0)),
         y_from_zero: true,
         busy: false,
-        lines: groups.iter().map(|(group, frames)| curve(label(report, group), frames)).collect(),
+        lines: groups
+            .iter()
+            .map(|(group, frames)| curve(label(report, group), group.series, frames))
+            .collect(),
         guides: [0.5, 0.95, 0.99].map(|y| Guide { y, label: format!("P{:.0}", 100.0 * y) }).into(),
         notes,
     }
 }
 
-fn curve(label: String, frames: &Frames) -> Line {
+fn curve(label: String, colour: usize, frames: &Frames) -> Line {
     let marks = [(0.5, frames.p50_ms), (0.95, frames.p95_ms), (0.99, frames.p99_ms)];
     let marks = marks.map(|(share, time)| {
         (time, share, format!("{label}: P{:.0} {} ms", 100.0 * share, thousands(time, 3)))
@@ -115,13 +120,20 @@ fn curve(label: String, frames: &Frames) -> Line {
     let start = frames.ecdf.first().map(|(time, _)| (*time, 0.0));
     Line {
         label,
+        colour: Some(colour),
         points: start.into_iter().chain(frames.ecdf.iter().copied()).collect(),
         marks: marks.into(),
         ..Line::default()
     }
 }
 
-fn course(report: &Report, groups: &[(&Group, &Frames)], name: String, title: String) -> Lines {
+fn course(
+    report: &Report,
+    style: Style,
+    groups: &[(&Group, &Frames)],
+    name: String,
+    title: String,
+) -> Lines {
     let mut notes = vec![format!(
         "The longest pass of each group: {}.",
         listed(groups.iter().map(|(group, frames)| {
@@ -153,6 +165,7 @@ fn course(report: &Report, groups: &[(&Group, &Frames)], name: String, title: St
         )
     });
     Lines {
+        style,
         name,
         title,
         alt: format!("Time of each frame of a pass. {}.", listed(descriptions)),
@@ -164,90 +177,11 @@ fn course(report: &Report, groups: &[(&Group, &Frames)], name: String, title: St
             .iter()
             .map(|(group, frames)| Line {
                 label: label(report, group),
+                colour: Some(group.series),
                 points: frames.series.points.clone(),
                 ..Line::default()
             })
             .collect(),
-        notes,
-        ..Lines::default()
-    }
-}
-
-/// IoU against frame index, one plot a model.
-pub fn drift(report: &Report) -> Vec<Plot> {
-    let mut models: Vec<&str> = Vec::new();
-    for curve in &report.drift {
-        if !models.contains(&curve.model.as_str()) {
-            models.push(&curve.model);
-        }
-    }
-    let mut plots = Vec::new();
-    for (at, model) in models.iter().enumerate() {
-        let curves: Vec<&DriftCurve> =
-            report.drift.iter().filter(|curve| curve.model == *model).collect();
-        let parts: Vec<_> = curves.chunks(CURVES).collect();
-        for (part, curves) in parts.iter().enumerate() {
-            let name = part_name(&part_name("drift", at), part);
-            let of = if model.is_empty() { "all models" } else { model };
-            plots.extend(lines(drift_lines(
-                name,
-                part_title(&format!("Drift: {of}"), part, parts.len()),
-                curves,
-            )));
-        }
-    }
-    plots
-}
-
-fn drift_lines(name: String, title: String, curves: &[&DriftCurve]) -> Lines {
-    let side = |curve: &DriftCurve| {
-        let side = if curve.side.is_empty() { "side not named" } else { &curve.side };
-        if curve.teacher_forced { format!("{side}, teacher-forced") } else { side.to_owned() }
-    };
-    let lowest = |curve: &DriftCurve| curve.iou.iter().copied().fold(f64::INFINITY, f64::min);
-    let descriptions = curves.iter().map(|curve| {
-        format!("{}: lowest IoU {:.4} over {} frames", side(curve), lowest(curve), curve.iou.len())
-    });
-    let alt = format!(
-        "Mask IoU with the reference against the frame's index. \
-                       {}.",
-        listed(descriptions)
-    );
-    let mut notes = Vec::new();
-    let lines = curves
-        .iter()
-        .map(|curve| {
-            let points: Vec<(f64, f64)> =
-                curve.frame.iter().copied().zip(curve.iou.iter().copied()).collect();
-            let each = points.len().div_ceil(DRIFT_POINTS).max(1);
-            if each > 1 {
-                notes.push(format!(
-                    "{}: of every {each} frames, the frame with the lowest IoU is drawn.",
-                    side(curve)
-                ));
-            }
-            let lowest =
-                |part: &[(f64, f64)]| part.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1));
-            // In the colour of the same side's free run.
-            let free = |other: &&DriftCurve| !other.teacher_forced && other.side == curve.side;
-            let like = curves.iter().position(free).filter(|_| curve.teacher_forced);
-            Line {
-                label: side(curve),
-                like,
-                points: points.chunks(each).filter_map(lowest).collect(),
-                marks: Vec::new(),
-            }
-        })
-        .collect();
-    Lines {
-        name,
-        title,
-        alt,
-        x: "frame".to_owned(),
-        y: "mask IoU".to_owned(),
-        // Dashes mark teacher-forced curves, so colours and markers distinguish sides.
-        busy: curves.iter().any(|curve| curve.teacher_forced),
-        lines,
         notes,
         ..Lines::default()
     }

@@ -3,8 +3,8 @@ Memory: the predecessor's plot `gpu_vs_cpu`, and peaks as bars.
 */
 
 use super::speed::{alt, points};
-use super::{BAR_GROUPS, invalid_note, label, listed, part_name, part_title};
-use crate::chart::{Bar, BarGroup, Plot, bars, scatter, thousands};
+use super::{BAR_GROUPS, OfSize, by_size, invalid_note, label, listed, part_name, part_title};
+use crate::chart::{Bar, BarGroup, Head, Plot, Style, bars, scatter, thousands};
 use crate::content::Report;
 use crate::data::Group;
 
@@ -23,14 +23,18 @@ enum Peak {
 }
 
 /// Both plots.
-pub fn plots(report: &Report) -> Vec<Plot> {
+pub fn plots(report: &Report, style: Style) -> Vec<Plot> {
+    by_size(report, &report.groups).iter().flat_map(|size| of_size(report, style, size)).collect()
+}
+
+fn of_size(report: &Report, style: Style, size: &OfSize<'_>) -> Vec<Plot> {
     let mut plots = Vec::new();
     let both = |group: &&Group| {
         group.mean("gpu_peak_alloc_MiB").is_some() && group.mean("cpu_peak_rss_MiB").is_some()
     };
-    let shown: Vec<&Group> = report.groups.iter().filter(both).collect();
+    let shown: Vec<&Group> = size.groups.iter().copied().filter(both).collect();
     let mut data =
-        points(report, &shown, "gpu_peak_alloc_MiB", "cpu_peak_rss_MiB", |group, x, y| {
+        points(report, style, &shown, "gpu_peak_alloc_MiB", "cpu_peak_rss_MiB", |group, x, y| {
             format!(
                 "{}: GPU {} MiB, host {} MiB",
                 label(report, group),
@@ -38,15 +42,15 @@ pub fn plots(report: &Report) -> Vec<Plot> {
                 thousands(y, 0)
             )
         });
-    data.name = "gpu_vs_cpu".to_owned();
-    data.title = "GPU memory vs host memory".to_owned();
+    data.name = format!("gpu_vs_cpu{}", size.name);
+    data.title = format!("GPU memory vs host memory{}", size.title);
     data.alt =
         format!("Peak GPU memory against peak host memory, means over objects. {}.", alt(&data));
     data.x = "GPU peak alloc (MiB, mean over objects)".to_owned();
     data.y = "CPU peak RSS (MiB, mean over objects)".to_owned();
     data.notes = invalid_note(shown.into_iter());
     plots.extend(scatter(data));
-    plots.extend(peaks(report));
+    plots.extend(peaks(report, style, size));
     plots
 }
 
@@ -57,9 +61,9 @@ fn peak(group: &Group, peak: Peak) -> Option<f64> {
     }
 }
 
-fn peaks(report: &Report) -> Vec<Plot> {
+fn peaks(report: &Report, style: Style, size: &OfSize<'_>) -> Vec<Plot> {
     let any = |group: &&Group| PEAKS.iter().any(|(_, kind)| peak(group, *kind).is_some());
-    let shown: Vec<&Group> = report.groups.iter().filter(any).collect();
+    let shown: Vec<&Group> = size.groups.iter().copied().filter(any).collect();
     let series = PEAKS.map(|(name, _)| name.to_owned());
     let parts: Vec<_> = shown.chunks(BAR_GROUPS).collect();
     let draw = |part: usize| {
@@ -86,11 +90,12 @@ fn peaks(report: &Report) -> Vec<Plot> {
         let mut notes = vec!["Maximum over all objects.".to_owned()];
         notes.extend(invalid_note(parts[part].iter().copied()));
         bars(
-            (
-                &part_name("memory_peaks", part),
-                &part_title("Memory peaks", part, parts.len()),
-                &alt,
-            ),
+            &Head {
+                style,
+                name: &part_name(&format!("memory_peaks{}", size.name), part),
+                title: &part_title(&format!("Memory peaks{}", size.title), part, parts.len()),
+                alt: &alt,
+            },
             "MiB",
             &series,
             &groups,

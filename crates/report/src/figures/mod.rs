@@ -3,13 +3,15 @@ The plots of a report, by section. `fps_vs_jandf` and `gpu_vs_cpu` have the pred
 axes.
 */
 
+mod drift;
 mod latency;
 mod memory;
 mod power;
+pub(crate) mod proof;
 mod speed;
 mod stages;
 
-use super::chart::Plot;
+use super::chart::{Plot, Style};
 use super::content::Report;
 use super::data::Group;
 
@@ -21,6 +23,8 @@ const BAR_GROUPS: usize = 10;
 /// All plots.
 #[derive(Debug, Default)]
 pub struct Figures {
+    /// Sides of comparisons.
+    pub proof: Vec<Plot>,
     /// Speed against accuracy.
     pub speed: Vec<Plot>,
     /// Platform against platform.
@@ -39,21 +43,23 @@ pub struct Figures {
 
 impl Figures {
     /// Draws every plot for which the report has numbers.
-    pub fn of(report: &Report) -> Self {
+    pub fn of(report: &Report, style: Style) -> Self {
         Self {
-            speed: speed::plots(report),
-            platforms: speed::platforms(report),
-            latency: latency::plots(report),
-            stages: stages::plots(report),
-            memory: memory::plots(report),
-            power: power::plots(report),
-            drift: latency::drift(report),
+            proof: proof::plots(report, style),
+            speed: speed::plots(report, style),
+            platforms: speed::platforms(report, style),
+            latency: latency::plots(report, style),
+            stages: stages::plots(report, style),
+            memory: memory::plots(report, style),
+            power: power::plots(report, style),
+            drift: drift::plots(report, style),
         }
     }
 
     /// Each plot once.
     pub fn all(&self) -> impl Iterator<Item = &Plot> {
         let sections = [
+            &self.proof,
             &self.speed,
             &self.platforms,
             &self.latency,
@@ -64,6 +70,42 @@ impl Figures {
         ];
         sections.into_iter().flatten()
     }
+}
+
+/// Groups of one size of the network input: sizes are never mixed in a plot.
+struct OfSize<'a> {
+    /// End of plot names; empty if the page has one size.
+    name: String,
+    /// End of headings, likewise.
+    title: String,
+    /// The groups.
+    groups: Vec<&'a Group>,
+}
+
+/// `groups` by size in order of first appearance.
+fn by_size<'a>(report: &'a Report, groups: impl IntoIterator<Item = &'a Group>) -> Vec<OfSize<'a>> {
+    let size = |group: &'a Group| group.conditions.get("imgsz").unwrap_or("unknown");
+    let mut all: Vec<&str> = report.groups.iter().map(size).collect();
+    all.dedup();
+    let several = all.iter().any(|other| *other != all[0]);
+    let mut found: Vec<(&str, Vec<&Group>)> = Vec::new();
+    for group in groups {
+        match found.iter_mut().find(|(known, _)| *known == size(group)) {
+            Some((_, members)) => members.push(group),
+            None => found.push((size(group), vec![group])),
+        }
+    }
+    let named = |(size, groups): (&str, Vec<&'a Group>)| OfSize {
+        name: if several { format!("_{}", slug(size)) } else { String::new() },
+        title: if several { format!(", {size} pixels") } else { String::new() },
+        groups,
+    };
+    found.into_iter().map(named).collect()
+}
+
+/// A text as a part of a file name.
+fn slug(text: &str) -> String {
+    text.replace(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '.' | '_'), "_")
 }
 
 /// The name of a plot's part: the first part has the plain name.

@@ -2,64 +2,128 @@
 Speed against accuracy, and platforms side by side.
 */
 
-use super::{BAR_GROUPS, invalid_note, label, listed, part_name, part_title};
-use crate::chart::{Bar, BarGroup, Dot, Plot, Scatter, bars, scatter, thousands};
-use crate::content::Report;
-use crate::data::{Group, PlatformLine};
+use std::collections::BTreeSet;
 
-/// The predecessor's plot `fps_vs_jandf`.
-pub fn plots(report: &Report) -> Vec<Plot> {
-    let both = |group: &&Group| group.mean("fps").is_some() && group.mean("JandF").is_some();
-    let shown: Vec<&Group> = report.groups.iter().filter(both).collect();
-    let left_out =
-        report.groups.iter().filter(|group| group.mean("fps").is_some()).count() - shown.len();
-    let mut data = points(report, &shown, "fps", "JandF", |group, x, y| {
-        format!("{}: {} FPS, J&F {}", label(report, group), thousands(x, 1), thousands(y, 4))
+use super::{BAR_GROUPS, OfSize, by_size, invalid_note, label, listed, part_name, part_title};
+use crate::chart::{Bar, BarGroup, Dot, Head, Plot, Scatter, Style, bars, scatter, thousands};
+use crate::content::Report;
+use crate::data::{Group, PlatformLine, Stat};
+
+/// The predecessor's plot `fps_vs_jandf`, one for each input size and set of objects.
+pub fn plots(report: &Report, style: Style) -> Vec<Plot> {
+    let mut plots = Vec::new();
+    for size in by_size(report, &report.groups) {
+        let both = |group: &&Group| group.mean("fps").is_some() && group.mean("JandF").is_some();
+        let mut sets: Vec<(&BTreeSet<(String, String)>, Vec<&Group>)> = Vec::new();
+        for group in size.groups.iter().copied().filter(both) {
+            match sets.iter_mut().find(|(objects, _)| **objects == group.objects) {
+                Some((_, groups)) => groups.push(group),
+                None => sets.push((&group.objects, vec![group])),
+            }
+        }
+        let count = sets.len();
+        for (part, (objects, groups)) in sets.iter().enumerate() {
+            let mut plot = one(report, style, &size, groups, part, count);
+            if count > 1 {
+                plot.notes.push(format!("These {} objects were not in the other plots.", objects.len()));
+            }
+            plots.extend(scatter(plot));
+        }
+    }
+    plots
+}
+
+fn one(
+    report: &Report,
+    style: Style,
+    size: &OfSize<'_>,
+    groups: &[&Group],
+    part: usize,
+    parts: usize,
+) -> Scatter {
+    let mut data = points(report, style, groups, "fps", "JandF", |group, x, y| {
+        let (fps, quality) = (thousands(x, 1), thousands(y, 2));
+        format!("{}: {fps} FPS, J&F {quality} %", label(report, group))
     });
-    data.name = "fps_vs_jandf".to_owned();
-    data.title = "Throughput vs accuracy".to_owned();
+    data.name = part_name(&format!("fps_vs_jandf{}", size.name), part);
+    let title = format!("Throughput vs accuracy{}", size.title);
+    data.title = part_title(&title, part, parts);
     data.alt = format!("Speed against accuracy, means over objects. {}.", alt(&data));
-    data.x = "FPS (mean over objects)".to_owned();
-    data.y = "J&F (mean over objects)".to_owned();
-    data.y_linear = true;
-    data.notes = invalid_note(shown.into_iter());
+    data.x = "FPS".to_owned();
+    data.y = "J&F, % (mean over objects)".to_owned();
+    data.front = true;
+    data.notes = invalid_note(groups.iter().copied());
+    if data.dots.iter().any(|dot| dot.x_range.is_some()) {
+        data.notes.push("Whiskers: 95 % interval of the mean over the rows.".to_owned());
+    }
+    let left_out = size
+        .groups
+        .iter()
+        .filter(|group| group.mean("fps").is_some() && group.mean("JandF").is_none())
+        .count();
     if left_out > 0 {
         data.notes.push(format!("{left_out} groups with a speed have no J&F and are not drawn."));
     }
-    scatter(data).into_iter().collect()
+    data
 }
 
-/// A point for each group, its colour by model and its marker by platform.
+/// A point for each group. Its colour is the model and its marker the platform; if the report has
+/// sides of comparisons, which have their colours on the whole page, it is the other way round.
 pub fn points(
     report: &Report,
+    style: Style,
     groups: &[&Group],
     x: &str,
     y: &str,
     say: impl Fn(&Group, f64, f64) -> String,
 ) -> Scatter {
-    let mut data = Scatter::default();
+    let mut data = Scatter { style, ..Scatter::default() };
+    let sides = report.groups.iter().any(|group| group.side);
     // Models of the whole report, so that a colour has the same meaning in every scatter plot.
+    let mut models: Vec<String> = Vec::new();
     for group in &report.groups {
-        if !data.series.contains(&group.model) {
-            data.series.push(group.model.clone());
+        if !models.contains(&group.model) {
+            models.push(group.model.clone());
         }
     }
-    data.classes.clone_from(&report.platforms.platforms);
+    let place =
+        |names: &[String], name: &str| names.iter().position(|known| known == name).unwrap_or(0);
+    let platforms = &report.platforms.platforms;
     for group in groups {
-        let (Some(x), Some(y)) = (group.mean(x), group.mean(y)) else { continue };
-        let place = |names: &[String], name: &str| {
-            names.iter().position(|known| known == name).unwrap_or(0)
+        let (Some(gx), Some(gy)) = (group.mean(x), group.mean(y)) else { continue };
+        let (model, platform) = (place(&models, &group.model), place(platforms, &group.platform));
+        // Shares are shown as percent.
+        let scale = if y == "JandF" { 100.0 } else { 1.0 };
+        let name = match (models.len() > 1, platforms.len() > 1 && !sides) {
+            (true, false) => group.model.clone(),
+            _ => label(report, group),
         };
         data.dots.push(Dot {
-            x,
-            y,
-            series: place(&data.series, &group.model),
-            class: place(&data.classes, &group.platform),
-            label: say(group, x, y),
+            x: gx,
+            y: scale * gy,
+            x_range: group.stats.get(x).and_then(interval),
+            y_range: group
+                .stats
+                .get(y)
+                .and_then(interval)
+                // No share exceeds 100 %.
+                .map(|(low, high)| (scale * low, if scale > 1.0 { (scale * high).min(100.0) } else { high })),
+            series: if sides { platform } else { model },
+            class: if sides { model } else { platform },
+            name,
+            label: say(group, gx, scale * gy),
             invalid: group.invalid,
         });
     }
+    (data.series, data.classes) =
+        if sides { (platforms.clone(), models) } else { (models, platforms.clone()) };
     data
+}
+
+/// The 95 % interval of a mean; none with fewer than three values.
+fn interval(stat: &Stat) -> Option<(f64, f64)> {
+    let half = stat.half_interval()?;
+    Some(((stat.mean - half).max(0.0), stat.mean + half))
 }
 
 /// The labels of all points.
@@ -68,65 +132,80 @@ pub fn alt(data: &Scatter) -> String {
 }
 
 /// FPS of every line of the platform table with measurements on two or more platforms.
-pub fn platforms(report: &Report) -> Vec<Plot> {
+pub fn platforms(report: &Report, style: Style) -> Vec<Plot> {
     let table = &report.platforms;
-    let compared: Vec<&PlatformLine> =
-        table.lines.iter().filter(|line| line.measured() > 1).collect();
-    let parts: Vec<_> = compared.chunks(BAR_GROUPS).collect();
-    let draw = |part: usize| {
-        let groups: Vec<BarGroup> = parts[part]
+    let mut plots = Vec::new();
+    let mut sizes: Vec<&str> = table.lines.iter().map(|line| line.imgsz.as_str()).collect();
+    sizes.dedup();
+    let several = sizes.iter().any(|size| *size != sizes[0]);
+    let mut done: Vec<&str> = Vec::new();
+    for size in sizes {
+        if done.contains(&size) {
+            continue;
+        }
+        done.push(size);
+        let compared: Vec<&PlatformLine> = table
+            .lines
             .iter()
-            .map(|line| {
-                let cells = line.cells.iter().enumerate();
-                let bar = |series: usize, fps: Option<f64>, invalid: bool| Bar {
-                    series,
-                    value: fps,
-                    text: fps.map_or(String::new(), |fps| format!("{} FPS", thousands(fps, 1))),
-                    invalid,
-                };
-                let bars = cells.flat_map(|(series, cells)| match cells.is_empty() {
+            .filter(|line| line.measured() > 1 && line.same_objects && line.imgsz == size)
+            .collect();
+        let parts: Vec<_> = compared.chunks(BAR_GROUPS).collect();
+        let name = if several { format!("platform_fps_{size}") } else { "platform_fps".to_owned() };
+        for (part, lines) in parts.iter().enumerate() {
+            let title = format!("{0} against {1}", table.kind.word(), table.kind.lower());
+            let title = if several { format!("{title}, {size} pixels") } else { title };
+            let title = part_title(&title, part, parts.len());
+            plots.extend(bars_of(report, style, &part_name(&name, part), &title, lines));
+        }
+    }
+    plots
+}
+
+fn bars_of(
+    report: &Report,
+    style: Style,
+    name: &str,
+    title: &str,
+    lines: &[&PlatformLine],
+) -> Option<Plot> {
+    let table = &report.platforms;
+    let bar = |series: usize, fps: Option<f64>, invalid: bool| Bar {
+        series,
+        value: fps,
+        text: fps.map_or(String::new(), |fps| format!("{} FPS", thousands(fps, 1))),
+        invalid,
+    };
+    let groups: Vec<BarGroup> = lines
+        .iter()
+        .map(|line| {
+            let bars = line.cells.iter().enumerate().flat_map(|(series, cells)| {
+                match cells.is_empty() {
                     true => vec![bar(series, None, false)],
                     false => cells
                         .iter()
                         .map(|cell| bar(series, cell.fps, report.groups[cell.group].invalid))
                         .collect(),
-                });
-                BarGroup { label: line.name.clone(), bars: bars.collect() }
-            })
-            .collect();
-        let descriptions = parts[part].iter().map(|line| {
-            let cells = line.cells.iter().zip(&table.platforms).map(|(cells, platform)| {
-                let fps = cells.iter().find_map(|cell| cell.fps);
-                format!(
-                    "{platform} {}",
-                    fps.map_or("not measured".to_owned(), |fps| format!(
-                        "{} FPS",
-                        thousands(fps, 1)
-                    ))
-                )
+                }
             });
-            format!("{}: {}", line.name, cells.collect::<Vec<_>>().join(", "))
+            BarGroup { label: line.name.clone(), bars: bars.collect() }
+        })
+        .collect();
+    let descriptions = lines.iter().map(|line| {
+        let cells = line.cells.iter().zip(&table.platforms).map(|(cells, platform)| {
+            let fps = cells.iter().find_map(|cell| cell.fps);
+            let fps =
+                fps.map_or("not measured".to_owned(), |fps| format!("{} FPS", thousands(fps, 1)));
+            format!("{platform} {fps}")
         });
-        let alt = format!(
-            "Frames per second of each model on each platform. \
-                           {}.",
-            listed(descriptions)
-        );
-        let in_part = parts[part]
-            .iter()
-            .flat_map(|line| line.cells.iter().flatten())
-            .map(|cell| &report.groups[cell.group]);
-        bars(
-            (
-                &part_name("platform_fps", part),
-                &part_title("Platform against platform", part, parts.len()),
-                &alt,
-            ),
-            "FPS (mean over objects)",
-            &table.platforms,
-            &groups,
-            invalid_note(in_part),
-        )
-    };
-    (0..parts.len()).filter_map(draw).collect()
+        format!("{}: {}", line.name, cells.collect::<Vec<_>>().join(", "))
+    });
+    let alt = format!(
+        "Frames per second of each model on each {}. {}.",
+        table.kind.lower(),
+        listed(descriptions)
+    );
+    let shown = lines.iter().flat_map(|line| line.cells.iter().flatten());
+    let shown = shown.map(|cell| &report.groups[cell.group]);
+    let head = Head { style, name, title, alt: &alt };
+    bars(&head, "FPS", &table.platforms, &groups, invalid_note(shown))
 }

@@ -2,15 +2,19 @@
 The operation breakdown as bars.
 */
 
-use super::{BAR_GROUPS, invalid_note, label, listed, part_name, part_title};
-use crate::chart::{Plot, REST, StackRow, stacked, thousands};
+use super::{BAR_GROUPS, OfSize, by_size, invalid_note, label, listed, part_name, part_title};
+use crate::chart::{Head, Plot, REST, StackRow, Style, stacked, thousands};
 use crate::content::Report;
 use crate::data::{Group, StageTable};
 
 /// The frame's time by stage.
-pub fn plots(report: &Report) -> Vec<Plot> {
+pub fn plots(report: &Report, style: Style) -> Vec<Plot> {
+    by_size(report, &report.groups).iter().flat_map(|size| of_size(report, style, size)).collect()
+}
+
+fn of_size(report: &Report, style: Style, size: &OfSize<'_>) -> Vec<Plot> {
     let shown: Vec<(&Group, &StageTable)> =
-        report.groups.iter().filter_map(|group| Some((group, group.stages.as_ref()?))).collect();
+        size.groups.iter().filter_map(|group| Some((*group, group.stages.as_ref()?))).collect();
     // A server's stages would be invisible on a board's axis.
     let mut parts: Vec<Vec<(&Group, &StageTable)>> = Vec::new();
     let mut sorted = shown;
@@ -30,15 +34,15 @@ pub fn plots(report: &Report) -> Vec<Plot> {
     parts
         .iter()
         .enumerate()
-        .filter_map(|(part, groups)| draw(report, groups, part, count))
+        .filter_map(|(part, groups)| draw(report, (style, size), groups, (part, count)))
         .collect()
 }
 
 fn draw(
     report: &Report,
+    (style, size): (Style, &OfSize<'_>),
     groups: &[(&Group, &StageTable)],
-    part: usize,
-    parts: usize,
+    (part, parts): (usize, usize),
 ) -> Option<Plot> {
     let overlapping = groups[0].1.overlapping;
     let rows: Vec<StackRow> = groups
@@ -85,7 +89,12 @@ fn draw(
         if overlapping { "Operation breakdown, frames overlapping" } else { "Operation breakdown" };
     let alt = format!("Time of a frame by stage, decoding apart. {}.", listed(descriptions));
     stacked(
-        (&part_name("stage_breakdown", part), &part_title(title, part, parts), &alt),
+        &Head {
+            style,
+            name: &part_name(&format!("stage_breakdown{}", size.name), part),
+            title: &part_title(&format!("{title}{}", size.title), part, parts),
+            alt: &alt,
+        },
         unit,
         &series,
         &rows,

@@ -1,9 +1,8 @@
 /*!
-The parts of `comparison.json` that a report shows besides speeds: drift curves, and sides without
-proven masks.
+`comparison.json`: the result of `segtrt compare`, and drift curves of other programs.
 
-The file's layout may grow: a curve is any object, at any depth, with a list of numbers `iou`; a
-judged side is any object with a `side` and an `outcome`.
+A curve is any object, at any depth, with a list of numbers `iou`. Everything else is read by its
+type; members that a release does not know are ignored, and missing ones have no value.
 */
 
 use std::path::{Path, PathBuf};
@@ -12,17 +11,24 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// Outcomes without proof, and the word for each.
-const UNPROVEN: [(&str, &str); 3] =
-    [("mismatch", "MISMATCH"), ("proves_nothing", "NO PROOF"), ("refused", "REFUSED")];
+use crate::compare::judge::{Comparison, ModelComparison, Outcome, SideReport};
 
 /// IoU against frame index.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DriftCurve {
     /// Model tag; empty if the file has none.
     pub model: String,
+    /// Side of the network input, pixels; empty if the file has none.
+    pub imgsz: String,
+    /// Name of the comparison.
+    pub comparison: String,
     /// The compared side; empty if the file has none.
     pub side: String,
+    /// Program, mode and precision of the side.
+    pub name: String,
+    /// The number of its colour on the page.
+    #[serde(skip)]
+    pub series: usize,
     /// Its memories came from the reference's masks.
     pub teacher_forced: bool,
     /// Indices of the frames.
@@ -33,7 +39,7 @@ pub struct DriftCurve {
     pub lowest: Option<f64>,
 }
 
-/// A side whose masks differ from the reference's.
+/// A side of one model whose masks are not proven equal to the reference's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Unproven {
     /// Model tag.
@@ -47,95 +53,115 @@ pub struct Unproven {
     pub folders: Vec<PathBuf>,
 }
 
-/// The content of a comparison for a report.
-#[derive(Debug, Default, PartialEq)]
-pub struct Comparison {
+/// One comparison.
+#[derive(Clone, Debug, Default)]
+pub struct ReadComparison {
+    /// The file.
+    pub path: PathBuf,
+    /// Its short name.
+    pub label: String,
+    /// Its content.
+    pub result: Comparison,
     /// Its curves.
     pub drift: Vec<DriftCurve>,
-    /// Sides without proof.
-    pub unproven: Vec<Unproven>,
+}
+
+impl ReadComparison {
+    /// Every side of every model.
+    pub fn sides(&self) -> impl Iterator<Item = (&ModelComparison, &SideReport)> {
+        self.result.models.iter().flat_map(|model| model.sides.iter().map(move |side| (model, side)))
+    }
+
+    /// Sides without proven masks.
+    pub fn unproven(&self) -> impl Iterator<Item = Unproven> {
+        let unproven = |side: &SideReport| {
+            matches!(side.outcome, Outcome::Mismatch | Outcome::ProvesNothing | Outcome::Refused)
+        };
+        self.sides().filter(move |(_, side)| unproven(side)).map(|(model, side)| {
+            let reason = side.why.as_deref().unwrap_or("no reason given");
+            Unproven {
+                model: model.model.clone(),
+                side: side.side.clone(),
+                why: format!("{}: {reason}", side.outcome.as_str()),
+                folders: self.folders(side),
+            }
+        })
+    }
+
     /// Sentences about sides whose masks agree only with the original's at their precision.
-    pub as_original: Vec<String>,
+    pub fn as_original(&self) -> impl Iterator<Item = String> {
+        self.sides().filter(|(_, side)| side.outcome == Outcome::AsOriginal).map(|(model, side)| {
+            let of = side.as_original.as_ref().map_or("eager", |found| found.side.as_str());
+            format!(
+                "{}, {}: its masks agree with those of {of}, the original code at its precision, \
+                 not with the reference's. Compare its speed only with sides that have these masks.",
+                model.model, side.side
+            )
+        })
+    }
+
+    /// The run folders of a side that exist. Relative ones start at the file's folder.
+    pub fn folders(&self, side: &SideReport) -> Vec<PathBuf> {
+        let near = self.path.parent().unwrap_or(Path::new("."));
+        let found = side.folders.iter().filter_map(|folder| {
+            let below = std::fs::canonicalize(near.join(folder));
+            below.or_else(|_| std::fs::canonicalize(folder)).ok()
+        });
+        found.collect()
+    }
 }
 
 /// Reads a comparison.
 ///
 /// # Errors
 /// The file cannot be read, is not JSON, or has neither a curve nor a judged side.
-pub fn read(path: &Path) -> Result<Comparison> {
+pub fn read(path: &Path, label: String) -> Result<ReadComparison> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("{} cannot be read", path.display()))?;
     let value: Value = serde_json::from_str(&text).with_context(|| {
         format!("{} is not JSON; name a comparison.json of segtrt compare", path.display())
     })?;
-    let mut walk = Walk {
-        folder: path.parent().unwrap_or(Path::new(".")),
-        found: Comparison::default(),
-        judged: 0,
+    let mut drift = Vec::new();
+    curves(&value, "", "", &mut drift);
+    // A list of curves is no comparison.
+    let result: Comparison = match value {
+        Value::Object(_) => serde_json::from_value(value).with_context(|| {
+            format!(
+                "{} is not a comparison of this release of segtrt; judge it again with segtrt \
+                 compare --runs",
+                path.display()
+            )
+        })?,
+        _ => Comparison::default(),
     };
-    walk.value(&value, "", "");
-    if walk.found.drift.is_empty() && walk.judged == 0 {
+    if drift.is_empty() && result.models.iter().all(|model| model.sides.is_empty()) {
         bail!(
             "{} has no drift curve and no judged side; expected objects with model, side, frame \
              and iou; name a comparison.json of segtrt compare",
             path.display()
         );
     }
-    Ok(walk.found)
-}
-
-struct Walk<'a> {
-    /// Folder of the file; relative run folders start there.
-    folder: &'a Path,
-    found: Comparison,
-    judged: usize,
-}
-
-impl Walk<'_> {
-    /// `model` and `side` come from the enclosing objects.
-    fn value(&mut self, value: &Value, model: &str, side: &str) {
-        match value {
-            Value::Array(items) => items.iter().for_each(|item| self.value(item, model, side)),
-            Value::Object(members) => {
-                let text = |key: &str| members.get(key).and_then(Value::as_str);
-                let (model, side) = (text("model").unwrap_or(model), text("side").unwrap_or(side));
-                if let Some(iou) = members.get("iou").and_then(Value::as_array) {
-                    self.found.drift.extend(curve(members, iou, model, side));
-                    return;
-                }
-                if let (Some(outcome), Some(_)) = (text("outcome"), text("side")) {
-                    self.side(members, outcome, model, side);
-                }
-                members.values().for_each(|member| self.value(member, model, side));
-            }
-            _ => {}
-        }
+    for curve in &mut drift {
+        let model = result.models.iter().find(|model| model.model == curve.model);
+        curve.imgsz = model.map(|model| model.imgsz.clone()).unwrap_or_default();
+        curve.comparison.clone_from(&label);
     }
+    Ok(ReadComparison { path: path.to_owned(), label, result, drift })
+}
 
-    fn side(&mut self, members: &Map<String, Value>, outcome: &str, model: &str, side: &str) {
-        self.judged += 1;
-        if outcome == "as_original" {
-            let of = members.get("as_original").and_then(|found| found.get("side")?.as_str());
-            self.found.as_original.push(format!(
-                "{model}, {side}: its masks agree with those of {}, the original code at its \
-                 precision, not with the reference's. Its speed is to be compared with sides that \
-                 have these masks, and with no others.",
-                of.unwrap_or("eager")
-            ));
+/// Collects curves; `model` and `side` come from the enclosing objects.
+fn curves(value: &Value, model: &str, side: &str, found: &mut Vec<DriftCurve>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| curves(item, model, side, found)),
+        Value::Object(members) => {
+            let text = |key: &str| members.get(key).and_then(Value::as_str);
+            let (model, side) = (text("model").unwrap_or(model), text("side").unwrap_or(side));
+            match members.get("iou").and_then(Value::as_array) {
+                Some(iou) => found.extend(curve(members, iou, model, side)),
+                None => members.values().for_each(|member| curves(member, model, side, found)),
+            }
         }
-        let Some((_, word)) = UNPROVEN.iter().find(|(name, _)| *name == outcome) else { return };
-        let reason = members.get("why").and_then(Value::as_str).unwrap_or("no reason given");
-        let folders = members.get("folders").and_then(Value::as_array).into_iter().flatten();
-        let folders = folders.filter_map(Value::as_str).filter_map(|folder| {
-            let near = std::fs::canonicalize(self.folder.join(folder));
-            near.or_else(|_| std::fs::canonicalize(folder)).ok()
-        });
-        self.found.unproven.push(Unproven {
-            model: model.to_owned(),
-            side: side.to_owned(),
-            why: format!("{word}: {reason}"),
-            folders: folders.collect(),
-        });
+        _ => {}
     }
 }
 

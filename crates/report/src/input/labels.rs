@@ -24,7 +24,8 @@ pub fn labels(found: &[Found]) -> Vec<String> {
 fn parts(table: &Path) -> Vec<String> {
     let whole = std::fs::canonicalize(table).unwrap_or_else(|_| table.to_owned());
     let mut named = whole.with_extension("");
-    if is_run_table(&whole) {
+    // Every comparison's file has the same name; its folder tells it from others.
+    if is_run_table(&whole) || whole.ends_with("comparison.json") {
         named.pop();
     }
     let mut parts: Vec<String> = named
@@ -42,8 +43,8 @@ fn parts(table: &Path) -> Vec<String> {
 
 /// Whether a name is common to all runs.
 fn says_nothing(name: &str) -> bool {
-    let round =
-        name.strip_prefix("round_").is_some_and(|n| n.bytes().all(|byte| byte.is_ascii_digit()));
+    let round = name.strip_prefix("from_").unwrap_or(name).strip_prefix("round_");
+    let round = round.is_some_and(|n| !n.is_empty() && n.bytes().all(|byte| byte.is_ascii_digit()));
     round || matches!(name, "profile_outputs" | "benchmark_outputs" | "jetson_benchmark_outputs")
 }
 

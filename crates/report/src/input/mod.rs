@@ -20,7 +20,10 @@ use std::sync::Arc;
 use anyhow::Result;
 use serde_json::{Map, Value};
 
-pub use comparison::{DriftCurve, Unproven};
+use crate::compare::judge::Scores;
+use crate::data::sides;
+
+pub use comparison::{DriftCurve, ReadComparison, Unproven};
 pub use nsys::{NsysOperation, NsysReport};
 pub use rows::{ResultRow, TEXT_COLUMNS, Validity};
 pub use sidecar::{RecordedPass, StageSum};
@@ -30,12 +33,8 @@ pub use sidecar::{RecordedPass, StageSum};
 pub struct Inputs {
     /// Run folders and tables, in the order given.
     pub sources: Vec<RunSource>,
-    /// Curves of every comparison.
-    pub drift: Vec<DriftCurve>,
-    /// Sides of comparisons whose masks differ from the reference's.
-    pub unproven: Vec<Unproven>,
-    /// Sentences about sides whose masks agree only with the original's at their precision.
-    pub as_original: Vec<String>,
+    /// Comparisons.
+    pub comparisons: Vec<ReadComparison>,
     /// Summaries of profiler reports.
     pub nsys: Vec<NsysReport>,
     /// Files that could not be read, with the reason.
@@ -51,6 +50,10 @@ pub struct RunSource {
     pub label: String,
     /// The user chose the name: it replaces the run's platform.
     pub named: bool,
+    /// The side of a comparison that these rows belong to, by the side's shown name.
+    pub side: Option<String>,
+    /// J, F and J&F, 0..1, of that side by model tag, and the objects with scores.
+    pub scores: Vec<(String, Scores)>,
     /// Its rows.
     pub rows: Vec<ResultRow>,
     /// Recorded passes with their frames' times; empty without a sidecar.
@@ -100,12 +103,8 @@ pub fn read(given: &[String], nsys: &[PathBuf]) -> Result<Inputs> {
         }
         seen.push(place);
         match thing.kind {
-            find::FileKind::Comparison => match comparison::read(&thing.path) {
-                Ok(comparison) => {
-                    inputs.drift.extend(comparison.drift);
-                    inputs.unproven.extend(comparison.unproven);
-                    inputs.as_original.extend(comparison.as_original);
-                }
+            find::FileKind::Comparison => match comparison::read(&thing.path, label) {
+                Ok(comparison) => inputs.comparisons.push(comparison),
                 Err(error) => inputs.problems.push(format!("{error:#}")),
             },
             find::FileKind::Table => match source(&thing.path, label, &mut inputs.problems) {
@@ -123,18 +122,30 @@ pub fn read(given: &[String], nsys: &[PathBuf]) -> Result<Inputs> {
         }
     }
     for source in &mut inputs.sources {
-        mark_unproven(source, &inputs.unproven);
+        inputs.comparisons.iter().for_each(|comparison| join(source, comparison));
     }
-    if inputs.sources.is_empty() && inputs.drift.is_empty() && inputs.nsys.is_empty() {
+    if inputs.sources.is_empty() && inputs.comparisons.is_empty() && inputs.nsys.is_empty() {
         anyhow::bail!("there is nothing to report on: {}", inputs.problems.join("; "));
     }
     Ok(inputs)
 }
 
-/// Marks rows of sides that a comparison has not proven, whose speed must not be used.
-fn mark_unproven(source: &mut RunSource, unproven: &[Unproven]) {
+/// Tells a source what a comparison knows of its rows: the side, its scores, and whether its masks
+/// are proven. The speed of other rows must not be used.
+fn join(source: &mut RunSource, comparison: &ReadComparison) {
     let Some(Ok(folder)) = source.path.parent().map(std::fs::canonicalize) else { return };
-    for side in unproven.iter().filter(|side| side.folders.contains(&folder)) {
+    for (model, side) in comparison.sides() {
+        if !comparison.folders(side).contains(&folder) {
+            continue;
+        }
+        if !source.named {
+            source.side = Some(sides::name(&comparison.result, side));
+        }
+        if let Some(scores) = side.equality.as_ref().and_then(|equality| equality.scores) {
+            source.scores.push((model.model.clone(), scores));
+        }
+    }
+    for side in comparison.unproven().filter(|side| side.folders.contains(&folder)) {
         let reason: Arc<str> = side.why.as_str().into();
         for row in source.rows.iter_mut().filter(|row| row.key().2 == side.model) {
             row.mark_unproven(&reason);

@@ -121,6 +121,11 @@ impl ResultRow {
         self.unproven = Some(Arc::clone(reason));
     }
 
+    /// Whether a comparison has not proven its side.
+    pub fn is_unproven(&self) -> bool {
+        self.unproven.is_some()
+    }
+
     /// Why it has no numbers, or why they are INVALID.
     pub fn why(&self) -> Option<&str> {
         match self.validity() {

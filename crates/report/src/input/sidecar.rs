@@ -12,6 +12,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use vos::record::Finding;
 use vos::stage::Stage;
 
 /// Sum of a column and number of frames with a value.
@@ -40,6 +41,8 @@ pub struct RecordedPass {
     pub stages: [StageSum; Stage::COUNT],
     /// Sensors by name.
     pub observed: Map<String, Value>,
+    /// What its verdict is based on.
+    pub findings: Vec<Finding>,
 }
 
 /// Reads a sidecar: its members without the passes, and the passes. A pass that is not understood
@@ -147,9 +150,17 @@ struct WrittenPass {
     run: u64,
     #[serde(default)]
     observed: Option<Map<String, Value>>,
+    #[serde(default)]
+    verdict: WrittenVerdict,
     /// Missing for an object that was not run.
     #[serde(default)]
     frame_times: Option<WrittenTimes>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WrittenVerdict {
+    findings: Vec<Finding>,
 }
 
 #[derive(Default)]
@@ -169,6 +180,7 @@ impl WrittenPass {
             latencies_ms: times.latencies_ms,
             stages: times.stages,
             observed: self.observed.unwrap_or_default(),
+            findings: self.verdict.findings,
         })
     }
 }

@@ -156,7 +156,8 @@ fn curves_of_teacher_forced_runs_are_told_apart() {
     let text = format!(r#"{{"drift_curves":[{},{}]}}"#, curve("free"), curve("teacher"));
     let path = write(dir.path(), "x/comparison.json", &text);
     let inputs = read(&[path.display().to_string()], &[]).unwrap();
-    let forced: Vec<bool> = inputs.drift.iter().map(|curve| curve.teacher_forced).collect();
+    let curves = &inputs.comparisons[0].drift;
+    let forced: Vec<bool> = curves.iter().map(|curve| curve.teacher_forced).collect();
     assert_eq!(forced, [false, true]);
 }
 
@@ -172,13 +173,14 @@ fn drift_curves_are_found_wherever_they_lie() {
     let curve = |side: &str, frame: &[f64], iou: &[f64]| DriftCurve {
         model: "m".into(),
         side: side.into(),
-        lowest: None,
-        teacher_forced: false,
         frame: frame.into(),
         iou: iou.into(),
+        ..DriftCurve::default()
     };
+    let found = inputs.comparisons.iter().flat_map(|read| read.drift.clone());
+    let found = found.map(|curve| DriftCurve { comparison: String::new(), ..curve });
     assert_eq!(
-        inputs.drift,
+        found.collect::<Vec<_>>(),
         [curve("fp16", &[0.0, 4.0], &[1.0, 0.9]), curve("compile", &[0.0, 1.0], &[1.0, 0.5])]
     );
     let error =
@@ -263,5 +265,7 @@ fn a_side_without_proof_has_no_speed() {
     assert_eq!(validity(0), [Validity::Invalid, Validity::Valid]);
     assert_eq!(validity(1), [Validity::Valid, Validity::Valid]);
     assert_eq!(inputs.sources[0].rows[0].why(), Some("MISMATCH: lowest IoU 0.41"));
-    assert_eq!((inputs.drift[0].lowest, inputs.problems.len()), (Some(0.41), 0));
+    let lowest = inputs.comparisons[0].drift[0].lowest;
+    assert_eq!((lowest, inputs.problems.len()), (Some(0.41), 0));
+    assert_eq!(inputs.sources[0].side.as_deref(), Some("fp16"), "without settings its own name");
 }

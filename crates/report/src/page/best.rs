@@ -4,17 +4,17 @@ The first sections of the page: notes, and the best groups.
 
 use maud::{Markup, html};
 
-use super::cells::badges;
+use super::part::{Part, badges};
 use crate::chart::thousands;
 use crate::content::Report;
 use crate::data::Best;
 
 /// Notes and read failures.
-pub fn notes(report: &Report) -> Option<Markup> {
+pub fn notes(report: &Report) -> Vec<Part> {
     if report.notes.is_empty() && report.problems.is_empty() {
-        return None;
+        return Vec::new();
     }
-    Some(html! {
+    vec![Part::Html(html! {
         @if !report.problems.is_empty() {
             div.problems {
                 p { strong { "Some files could not be read." } }
@@ -24,21 +24,21 @@ pub fn notes(report: &Report) -> Option<Markup> {
         @if !report.notes.is_empty() {
             ul.notes { @for note in &report.notes { li { (note) } } }
         }
-    })
+    })]
 }
 
 /// A card for each measure.
-pub fn cards(report: &Report) -> Option<Markup> {
+pub fn cards(report: &Report) -> Vec<Part> {
     if report.best.is_empty() {
-        return None;
+        return Vec::new();
     }
-    Some(html! {
+    vec![Part::Html(html! {
         div.cards { @for best in &report.best { (card(report, best)) } }
-        p.muted { "Means over objects. Groups with only INVALID rows are excluded." }
+        p.muted { "Groups with only INVALID rows are excluded." }
         @if report.best.iter().any(|best| !best.caveats.is_empty()) {
             p { strong { "Compare with care: " } "conditions differ; see the notes above." }
         }
-    })
+    })]
 }
 
 fn card(report: &Report, best: &Best) -> Markup {

@@ -1,116 +1,143 @@
 /*!
-Sections that compare: platforms, drift of masks, profiles.
+Sections that compare: platforms or runs, drift of masks, profiles.
 */
 
 use maud::{Markup, html};
 
-use super::cells::{NOT_MEASURED, heads, number, table};
+use super::part::Part;
 use super::plots::figures as draw;
 use crate::chart::thousands;
 use crate::content::Report;
+use crate::data::{PlaceKind, PlatformCell, PlatformLine};
 use crate::figures::Figures;
-use crate::input::{NsysOperation, NsysReport};
+use crate::input::NsysOperation;
+use crate::table::{Cell, NOT_MEASURED, Table};
 
 /// Number of operations shown of a profile.
 const TOP: usize = 10;
 
-/// A line for each model, a column for each platform; `None` with a single platform.
-pub fn platforms(report: &Report, figures: &Figures) -> Option<Markup> {
+/// A line for each model, a column for each platform or run; none with a single one. Sides of
+/// comparisons are compared by the comparison.
+pub fn platforms(report: &Report, figures: &Figures) -> Vec<Part> {
     let all = &report.platforms;
-    if all.lines.is_empty() {
-        return None;
+    if all.lines.is_empty() || all.kind == PlaceKind::Side {
+        return Vec::new();
     }
-    let mut names = vec!["Model"];
-    names.extend(all.platforms.iter().map(String::as_str));
-    let body = html! {
-        @for line in &all.lines {
-            tr {
-                th scope="row" { (line.name) }
-                @for cells in &line.cells {
-                    @match cells.as_slice() {
-                        [] => td.n.none { (NOT_MEASURED) },
-                        [first, ..] => td.n data-v=[first.fps] {
-                            @for (at, cell) in cells.iter().enumerate() {
-                                @if at > 0 { br; }
-                                @let text = cell.fps.map_or_else(|| NOT_MEASURED.to_owned(), |fps| thousands(fps, 2));
-                                @if report.groups[cell.group].invalid { s { (text) } " \
-                                    INVALID" } @else { (text) }
-                                @if let Some(times) = cell.times_first { " \
-                                    (" (thousands(times, 2)) " \
-                                    ×)" }
-                                @if cells.len() > 1 { " " span.muted { (report.groups[cell.group].name) } }
-                            }
-                        },
-                    }
-                }
-            }
+    let kind = all.kind.lower();
+    let mut heads = vec!["Model"];
+    heads.extend(all.platforms.iter().map(String::as_str));
+    let caption = format!("FPS; in brackets the ratio to the first {kind}");
+    let mut table = Table::new("platforms", &caption, &heads, 1);
+    for line in &all.lines {
+        let mut cells = vec![match line.same_objects {
+            true => Cell::text(&line.name),
+            false => Cell::text(&line.name).with("other clips, so no ratio"),
+        }];
+        cells.extend(line.cells.iter().map(|of| cell(report, line, of)));
+        table.push(cells, false);
+    }
+    let none = html! {
+        @if figures.platforms.is_empty() {
+            p.none { "No model was measured in two " (kind) "s on the same clips under the same conditions." }
         }
     };
-    Some(html! {
-        (draw(&figures.platforms))
-        @if figures.platforms.is_empty() { p.none { "No model was measured on two platforms under \
-            the same conditions." } }
-        (table("FPS, mean over objects; in brackets the ratio to the first \
-                platform", true, &heads(&names, 1), &body))
-    })
+    vec![Part::Html(html! { (draw(&figures.platforms)) (none) }), Part::Table(table)]
 }
 
-/// Curves of every comparison; `None` without one.
-pub fn drift(report: &Report, figures: &Figures) -> Option<Markup> {
-    if report.drift.is_empty() {
-        return None;
-    }
-    let body = html! {
-        @for curve in &report.drift {
-            @let worst = curve.iou.iter().copied().enumerate().min_by(|a, b| a.1.total_cmp(&b.1));
-            tr {
-                th scope="row" { (curve.model) }
-                td { (curve.side) @if curve.teacher_forced { ", teacher-forced" } }
-                (number(Some(curve.iou.len() as f64), 0, false))
-                (number(vos::stats::mean(&curve.iou), 6, false))
-                (number(curve.lowest.or(worst.map(|(_, iou)| iou)), 6, false))
-                (number(worst.map(|(at, _)| curve.frame[at]), 0, false))
-            }
+fn cell(report: &Report, line: &PlatformLine, cells: &[PlatformCell]) -> Cell {
+    let [first, ..] = cells else { return Cell::missing(NOT_MEASURED) };
+    let one = |cell: &PlatformCell| {
+        let group = &report.groups[cell.group];
+        let mut text = cell.fps.map_or_else(|| NOT_MEASURED.to_owned(), |fps| thousands(fps, 2));
+        if group.invalid {
+            text += " INVALID";
         }
+        if let Some(times) = cell.times_first {
+            text += &format!(" ({} ×)", thousands(times, 2));
+        }
+        if cells.len() > 1 && group.name != line.name {
+            text += &format!(" {}", group.name);
+        }
+        text
     };
-    Some(html! {
-        p { "Agreement of two sides' masks along a clip. A falling curve is an error that the \
-             memory keeps."
+    let struck = cells.len() == 1 && report.groups[first.group].invalid;
+    let texts: Vec<String> = cells.iter().map(one).collect();
+    Cell { struck, ..Cell::right(texts.join("; "), first.fps) }
+}
+
+/// Curves of every comparison; none without one.
+pub fn drift(report: &Report, figures: &Figures) -> Vec<Part> {
+    if report.drift.is_empty() {
+        return Vec::new();
+    }
+    let heads = ["Model", "Side", "Frames", "Mean IoU", "Lowest IoU", "Lowest mean at frame"];
+    let mut table = Table::new("drift", "Mask IoU with the reference side", &heads, 2);
+    for curve in &report.drift {
+        let worst = curve.iou.iter().copied().enumerate().min_by(|a, b| a.1.total_cmp(&b.1));
+        let side = if curve.teacher_forced {
+            format!("{}, teacher-forced", curve.name)
+        } else {
+            curve.name.clone()
+        };
+        let model = match curve.imgsz.is_empty() {
+            true => curve.model.clone(),
+            false => format!("{} · {} px", curve.model, curve.imgsz),
+        };
+        let cells = vec![
+            Cell::text(model),
+            Cell { series: Some(curve.series), ..Cell::text(side) },
+            Cell::number(Some(curve.iou.len() as f64), 0, false),
+            Cell::number(vos::stats::mean(&curve.iou), 6, false),
+            Cell::number(curve.lowest.or(worst.map(|(_, iou)| iou)), 6, false),
+            Cell::number(worst.map(|(at, _)| curve.frame[at]), 0, false),
+        ];
+        table.push(cells, false);
+    }
+    let words = html! {
+        p { "Agreement of two sides' masks along a clip. A falling curve is an error that the memory keeps."
             @if report.drift.iter().any(|curve| curve.teacher_forced) {
-                " Teacher-forced curves (dashed) come from runs whose memories hold the \
-                 reference's masks: their errors are not fed back."
+                " Teacher-forced curves (dashed) come from runs whose memories hold the reference's \
+                 masks: their errors are not fed back."
             }
         }
         (draw(&figures.drift))
-        (table("Mask IoU with the reference side", true, &heads(&["Model", "Side", "Frames", "Mean \
-            IoU", "Lowest \
-            IoU", "Lowest \
-            mean at frame"], 2), &body))
-    })
+    };
+    vec![Part::Html(words), Part::Table(table)]
 }
 
-/// Longest and largest operations of every profile; `None` without one.
-pub fn profiles(report: &Report) -> Option<Markup> {
-    if report.nsys.is_empty() {
-        return None;
-    }
-    Some(html! {
-        @for profile in &report.nsys {
+/// Longest and largest operations of every profile; none without one.
+pub fn profiles(report: &Report) -> Vec<Part> {
+    let mut parts = Vec::new();
+    for (at, profile) in report.nsys.iter().enumerate() {
+        parts.push(Part::Html(html! {
             h3 { (profile.name) }
             @for fault in &profile.faults { p { strong { "Do not use: " } (fault) } }
             p {
                 "GPU busy " (percent(profile.gpu_util_percent)) " of the time; "
                 "memory bandwidth over its peak: " (percent(profile.bandwidth_percent))
                 @if profile.bandwidth_percent.is_none() {
-                    " (" code { "segtrt profile --gpu-metrics all" } " records it, where the \
-                        driver permits)"
+                    " (" code { "segtrt profile --gpu-metrics all" } " records it, where the driver permits)"
                 }
                 "."
             }
-            (by_time(profile))
-            (by_memory(profile))
-        }
-    })
+        }));
+        let of = format!("profile_{}", at + 1);
+        parts.push(operations(
+            &format!("{of}_time"),
+            "Longest operations on the GPU",
+            ["Time ms", "% of all", "Calls"],
+            &profile.by_time(),
+            |op| op.total_ns,
+        ));
+        parts.push(operations(
+            &format!("{of}_memory"),
+            "Largest copies and fills",
+            ["MB", "% of all", "Calls"],
+            &profile.by_memory(),
+            |op| op.bytes,
+        ));
+    }
+    parts
 }
 
 fn percent(value: Option<f64>) -> Markup {
@@ -120,55 +147,30 @@ fn percent(value: Option<f64>) -> Markup {
     }
 }
 
-fn by_time(profile: &NsysReport) -> Markup {
-    let all = profile.by_time();
-    let total: f64 = all.iter().filter_map(|op| op.total_ns).sum();
-    let body = html! {
-        @for op in all.iter().take(TOP) {
-            tr {
-                (named(op))
-                (number(op.total_ns.map(|ns| ns / 1e6), 3, false))
-                (number(op.total_ns.map(|ns| 100.0 * ns / total), 1, false))
-                (number(op.count, 0, false))
-            }
-        }
-    };
-    lines(
-        &all,
-        "Longest operations on the GPU",
-        &heads(&["Operation", "Table", "Time ms", "% of all", "Calls"], 2),
-        body,
-    )
-}
-
-fn by_memory(profile: &NsysReport) -> Markup {
-    let all = profile.by_memory();
-    let total: f64 = all.iter().filter_map(|op| op.bytes).sum();
-    let body = html! {
-        @for op in all.iter().take(TOP) {
-            tr {
-                (named(op))
-                (number(op.bytes.map(|bytes| bytes / 1e6), 3, false))
-                (number(op.bytes.map(|bytes| 100.0 * bytes / total), 1, false))
-                (number(op.count, 0, false))
-            }
-        }
-    };
-    lines(
-        &all,
-        "Largest copies and fills",
-        &heads(&["Operation", "Table", "MB", "% of all", "Calls"], 2),
-        body,
-    )
-}
-
-fn named(op: &NsysOperation) -> Markup {
-    html! { th scope="row" { (op.name) } td { (op.table) } }
-}
-
-fn lines(all: &[&NsysOperation], caption: &str, head: &Markup, body: Markup) -> Markup {
-    match all.len() {
-        0 => html! { p.none { (caption) ": " (NOT_MEASURED) "." } },
-        more => table(&format!("{caption}: {} of {more}", more.min(TOP)), true, head, &body),
+/// The first operations of a list with their share; `value` is in ns or bytes, shown in millions.
+fn operations(
+    name: &str,
+    caption: &str,
+    [unit, share, calls]: [&str; 3],
+    all: &[&NsysOperation],
+    value: fn(&NsysOperation) -> Option<f64>,
+) -> Part {
+    if all.is_empty() {
+        return Part::Html(html! { p.none { (caption) ": " (NOT_MEASURED) "." } });
     }
+    let caption = format!("{caption}: {} of {}", all.len().min(TOP), all.len());
+    let mut table = Table::new(name, &caption, &["Operation", "Table", unit, share, calls], 2);
+    let total: f64 = all.iter().filter_map(|op| value(op)).sum();
+    for op in all.iter().take(TOP) {
+        let cells = vec![
+            Cell::text(&op.name),
+            Cell::text(&op.table),
+            Cell::number(value(op).map(|value| value / 1e6), 3, false),
+            Cell::number(value(op).map(|value| 100.0 * value / total), 1, false),
+            Cell::number(op.count, 0, false),
+        ];
+        table.push(cells, false);
+    }
+    Part::Table(table)
 }
+

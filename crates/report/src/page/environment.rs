@@ -5,12 +5,15 @@ Machines and settings of the runs, and the meaning of the words on the page.
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
+use super::part::Part;
 use crate::content::Report;
 use crate::data::SourceInfo;
 
 /// Every run with its machine.
-pub fn sources(report: &Report) -> Markup {
-    html! { @for source in &report.sources { (one(source, report.sources.len() == 1)) } }
+pub fn sources(report: &Report) -> Vec<Part> {
+    vec![Part::Html(html! {
+        @for source in &report.sources { (one(source, report.sources.len() == 1)) }
+    })]
 }
 
 fn one(source: &SourceInfo, open: bool) -> Markup {
@@ -87,12 +90,11 @@ fn plain(value: &Value) -> String {
 }
 
 /// The words.
-pub fn reading() -> Markup {
+pub fn reading() -> Part {
     let words = [
         (
             "FPS",
-            "Frames over the sum of their times, the prompted frame included; the mean over \
-             objects.",
+            "Frames over the sum of their times, the prompted frame included, all objects together.",
         ),
         (
             "P50, P95, P99",
@@ -101,7 +103,7 @@ pub fn reading() -> Markup {
         ),
         (
             "J, F, J&F",
-            "Overlap of the mask's area, agreement of its outline, and their mean, 0 to 1. The \
+            "Overlap of the mask's area, agreement of its outline, and their mean, in percent. The \
              conditions name the rules (metrics).",
         ),
         (
@@ -114,6 +116,16 @@ pub fn reading() -> Markup {
             "Validity of the speed: throttling, changing clocks, other programs or unsteady frames \
              make it INVALID. Such rows are struck through and never compared.",
         ),
+        (
+            "Masks same, as eager, MISMATCH",
+            "Equal to the reference's within the limits of the precision; equal to those of PyTorch \
+             eager at that precision; neither. Only proven sides show a speed.",
+        ),
+        (
+            "Ratio, 95 % interval",
+            "Speed of a comparison's first side over the speed of another side. The interval is a \
+             bootstrap over rounds and clips.",
+        ),
         ("not judged", "Too few frames came after the memory was full."),
         ("not measured", "There is no measurement. It is not zero."),
         (
@@ -122,7 +134,7 @@ pub fn reading() -> Markup {
              interval between two masks.",
         ),
     ];
-    html! {
+    Part::Html(html! {
         dl { @for (word, meaning) in words { dt { (word) } dd { (meaning) } } }
-    }
+    })
 }

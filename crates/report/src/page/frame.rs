@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
-use crate::chart::{DARK, LIGHT, page_rules};
+use crate::chart::{DARK, LIGHT, SERIES, page_rules};
 use crate::content::Report;
 
 const STYLE: &str = include_str!("style.css");
@@ -16,11 +16,21 @@ const SCRIPT: &str = include_str!("script.js");
 /// The whole page.
 pub fn page(report: &Report, title: &str, contents: &[(&str, &str)], body: &Markup) -> String {
     let rows: usize = report.sources.iter().map(|source| source.rows).sum();
-    let from = match report.sources.as_slice() {
-        [] => "no rows".to_owned(),
-        [one] => format!("{rows} rows of {}", one.label),
-        more => format!("{rows} rows of {} runs", more.len()),
-    };
+    let mut from: Vec<String> = Vec::new();
+    let mut files: Vec<&str> = report.compared.iter().map(|model| model.path.as_str()).collect();
+    files.dedup();
+    match files.len() {
+        0 => {}
+        1 => from.push("1 comparison".to_owned()),
+        more => from.push(format!("{more} comparisons")),
+    }
+    match report.sources.as_slice() {
+        [] if from.is_empty() => from.push("no rows".to_owned()),
+        [] => {}
+        [one] => from.push(format!("{rows} rows of {}", one.label)),
+        more => from.push(format!("{rows} rows of {} runs", more.len())),
+    }
+    let from = from.join(" and ");
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -66,9 +76,15 @@ fn style() -> String {
          :root[data-theme=light]{{{light}color-scheme:light}}\
          :root[data-theme=dark]{{{dark}color-scheme:dark}}\
          @media print{{:root,:root[data-theme]{{{light}color-scheme:light}}}}\
-         {STYLE}{}",
+         {STYLE}{}{}",
+        swatches(),
         page_rules()
     )
+}
+
+/// The colours of series in tables.
+fn swatches() -> String {
+    (0..SERIES).map(|at| format!(".swatch.c{at}{{background:var(--c{at})}}")).collect()
 }
 
 fn policy() -> String {

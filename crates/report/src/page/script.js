@@ -55,6 +55,54 @@
     });
   });
 
+  // Cells as Markdown: numbers right, a bar does not end a cell.
+  function markdown(table) {
+    var heads = Array.prototype.slice.call(table.tHead.rows[0].cells);
+    function line(cells) {
+      return "| " + Array.prototype.map.call(cells, function (cell) {
+        var struck = cell.querySelector("s") ? "(" + cell.textContent.trim() + ")" : cell.textContent.trim();
+        return struck.replace(/\s+/g, " ").replace(/\|/g, "\\|");
+      }).join(" | ") + " |";
+    }
+    var rule = "|" + heads.map(function (head) { return head.classList.contains("n") ? "--:" : "---"; }).join("|") + "|";
+    return [line(heads), rule].concat(Array.prototype.map.call(table.tBodies[0].rows, function (row) { return line(row.cells); })).join("\n") + "\n";
+  }
+  // Files opened from a disk have no clipboard in some browsers, so a selection stands in.
+  function copy(text, done) {
+    function fallback() {
+      var area = document.createElement("textarea");
+      area.value = text;
+      document.body.appendChild(area);
+      area.select();
+      try { if (document.execCommand("copy")) { done(); } } finally { area.remove(); }
+    }
+    if (navigator.clipboard && navigator.clipboard.writeText) { navigator.clipboard.writeText(text).then(done, fallback); }
+    else { fallback(); }
+  }
+  document.querySelectorAll(".sheet").forEach(function (sheet) {
+    var scroll = sheet.querySelector(".scroll"), table = sheet.querySelector("table");
+    var tools = document.createElement("div"), more = document.createElement("span"), button = document.createElement("button");
+    tools.className = "tools";
+    more.className = "more";
+    button.type = "button";
+    button.textContent = "Copy as Markdown";
+    button.addEventListener("click", function () {
+      copy(markdown(table), function () {
+        button.textContent = "Copied";
+        setTimeout(function () { button.textContent = "Copy as Markdown"; }, 1500);
+      });
+    });
+    tools.appendChild(more);
+    tools.appendChild(button);
+    sheet.appendChild(tools);
+    function fits() {
+      var hidden = scroll.scrollWidth - scroll.clientWidth;
+      more.textContent = hidden > 1 ? "More columns: scroll " + (scroll.scrollLeft > hidden - 2 ? "left ←" : "right →") : "";
+    }
+    scroll.addEventListener("scroll", fits, { passive: true });
+    if (window.ResizeObserver) { new ResizeObserver(fits).observe(scroll); } else { fits(); }
+  });
+
   var opened = [];
   addEventListener("beforeprint", function () {
     opened = Array.prototype.filter.call(document.querySelectorAll("details:not(.bulk)"), function (part) { return !part.open; });

@@ -4,8 +4,8 @@ are neither lost nor taken for the new run's.
 
 Tables and sidecar would be overwritten, and may be the predecessor's, which have the same names.
 Masks, logits and overlays are a file for each object: old files of other objects would stay among
-the new ones without a mark. So all of them are moved together with the journal: masks and logits
-with their folders, overlays, which are in the run folder itself, into a folder.
+the new ones without a mark. So all of them are moved together with the journal: masks, logits and
+thumbnails with their folders, overlays, which are in the run folder itself, into a folder.
 */
 
 use std::ffi::OsStr;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::{JOURNAL, SIDECAR, profile_csv, stats_json, summary_csv};
-use crate::overlay::{FILM, FIRST_FRAME};
+use crate::overlay::{FILM, FIRST_FRAME, THUMBNAILS};
 
 /// Name of an earlier run's journal after another run has begun in its folder.
 pub const PREVIOUS_NAME: &str = "rows.previous.jsonl";
@@ -26,11 +26,12 @@ pub const LOGITS: &str = "logits";
 
 /// Moved files and folders, as the beginning and the end of the name. The journal comes first:
 /// without a journal nothing in the folder is resumed, so a crash in between mixes nothing.
-const KEPT: [(&str, &str); 8] = [
+const KEPT: [(&str, &str); 9] = [
     ("rows", ".jsonl"),
     (MASKS, ""),
     (LOGITS, ""),
     (OVERLAYS, ""),
+    (THUMBNAILS, ""),
     ("sav_benchmark_summary", ".csv"),
     ("profile_summary", ".csv"),
     ("profile_stats", ".json"),

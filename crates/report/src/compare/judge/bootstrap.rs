@@ -25,7 +25,7 @@ pub struct Cell {
 pub type Rounds = Vec<Vec<Cell>>;
 
 /// The central part of the replicates.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Interval {
     /// Lower end.
     pub low: f64,
@@ -90,6 +90,12 @@ pub fn interval(a: &Rounds, b: &Rounds) -> Option<Interval> {
         low: stats::percentile_of_sorted(&ratios, tail)?,
         high: stats::percentile_of_sorted(&ratios, 100.0 - tail)?,
     })
+}
+
+/// The interval of the frames per second of `rounds`: as [`interval`], against one frame a second.
+pub fn fps_interval(rounds: &Rounds) -> Option<Interval> {
+    let unit = Cell { frames: 1.0, seconds: 1.0 };
+    interval(rounds, &rounds.iter().map(|round| vec![unit; round.len()]).collect())
 }
 
 #[cfg(test)]

@@ -4,15 +4,17 @@ Whether a side's masks and scores equal the reference's within the limits of its
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::evidence::ObjectEvidence;
+use super::shown::{self, ShownFrame};
 use crate::compare::iou_format;
 use crate::compare::thresholds::{EqualityLimits, PROOF, equality_of};
 use vos::stats;
 
 /// Result of the check.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Equality {
     /// Masks and scores equal the reference's within the limits, and the masks prove something.
     pub same: bool,
@@ -21,6 +23,7 @@ pub struct Equality {
     /// Each broken limit as a sentence.
     pub faults: Vec<String>,
     /// The limits of this precision; none for an unknown precision.
+    #[serde(skip_deserializing)]
     pub limits: Option<EqualityLimits>,
     /// Frames compared, all objects.
     pub frames: usize,
@@ -37,6 +40,8 @@ pub struct Equality {
     pub rounds_identical: bool,
     /// The frame with the least agreement.
     pub worst: Option<Worst>,
+    /// Frames with a small picture: prompted, best, median, worst.
+    pub shown: Vec<ShownFrame>,
     /// Official scores; none without a scored frame.
     pub scores: Option<Scores>,
 }
@@ -52,7 +57,8 @@ impl Equality {
 }
 
 /// The frame with the lowest IoU.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Worst {
     /// Clip.
     pub video: String,
@@ -72,7 +78,8 @@ pub struct Worst {
 
 /// J, F and J&F by the official rules, means over objects, points of 100, and the differences to
 /// the reference.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Scores {
     /// Objects with scores.
     pub objects: usize,
@@ -139,6 +146,7 @@ pub(super) fn judge(objects: &[ObjectEvidence], precision: &str) -> Equality {
             differing_pixels: frame.differing,
             picture: None,
         }),
+        shown: shown::choose(objects),
         scores: scores(objects),
     };
     found.proves =

@@ -7,7 +7,7 @@ margin: the reference's distance from the other decision. The IoU of the frame b
 the masks had already drifted apart.
 */
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::evidence::ObjectEvidence;
 use super::side_results::SideResults;
@@ -16,7 +16,8 @@ use crate::compare::thresholds::LISTED_FLIPS;
 use vos::record::ObjectKey;
 
 /// Flips of one decision, or why they are unknown.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Flips {
     /// Frames for which both sides stored the decision.
     pub frames: usize,
@@ -33,7 +34,8 @@ pub struct Flips {
 }
 
 /// One flip.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Flip {
     /// Clip.
     pub video: String,

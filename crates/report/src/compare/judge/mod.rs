@@ -17,6 +17,7 @@ mod pairs;
 mod picture;
 mod result;
 mod same_work;
+mod shown;
 mod side_results;
 mod speed;
 mod sweep;
@@ -37,6 +38,7 @@ pub use result::{
     Comparison, Factor, ModelComparison, Outcome, Ratio, SideFacts, SideReport, TeacherForced,
     Withheld,
 };
+pub use shown::{Shown, ShownFrame};
 pub use speed::Speed;
 pub use sweep::{Fastest, SweepRow, fastest, sweep};
 
@@ -82,8 +84,8 @@ pub fn judge(request: &Request<'_>) -> Result<Comparison> {
         drift_curves.extend(curves);
     }
     let comparison = Comparison {
-        format: "segtrt comparison result 1",
-        segtrt: env!("CARGO_PKG_VERSION"),
+        format: "segtrt comparison result 1".to_owned(),
+        segtrt: env!("CARGO_PKG_VERSION").to_owned(),
         measured_on: set.dates.clone(),
         command: request.command.clone(),
         split_dir: request.split.root().display().to_string(),

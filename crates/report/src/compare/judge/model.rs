@@ -6,15 +6,18 @@ use std::collections::{BTreeSet, HashMap};
 
 use anyhow::{Context, Result};
 
-use super::equality::{self, DriftCurve, Equality, Worst};
+use super::equality::{self, DriftCurve, Equality};
 use super::evidence::{self, ObjectEvidence};
 use super::original::{self, AsOriginal};
 use super::result::{ModelComparison, Outcome, SideReport, Withheld};
 use super::side_results::{Admission, SideResults};
+use super::shown::{Shown, ShownFrame};
 use super::{Request, flips, pairs, picture, same_work, speed, teacher, validity};
 use crate::compare::runs::Side;
 use vos::dataset::Clip;
 use vos::mask::Mask;
+use vos::model_tag::ModelTag;
+use vos::prompt::{ObjectPrompt, Prompt, PromptKind, PromptPolicy};
 use vos::record::{ObjectKey, Verdict};
 
 /// Evidence and equality of a side; an error text if it cannot be compared.
@@ -237,44 +240,89 @@ impl Judged<'_> {
         }
     }
 
-    /// Draws the worst frame. A failure is logged and affects nothing else.
+    /// Draws the worst frame in full size and all shown frames small. A failure is logged and
+    /// affects nothing else.
     fn draw(&self, found: &mut Equality) {
-        let Some(worst) = &mut found.worst else { return };
-        let Some(name) = self.picture_name() else { return };
-        match self.write_picture(worst, &name) {
-            Ok(()) => worst.picture = Some(name),
-            Err(error) => {
-                log::warn!("no picture of the worst frame of {}: {error:#}", self.side.name)
+        let Some(stem) = self.picture_stem() else { return };
+        let side = self.side.name;
+        if let Some(worst) = &mut found.worst {
+            let name = format!("worst/{stem}.png");
+            let written = self.masks(&worst.video, &worst.object, worst.frame, worst.round);
+            let path = self.request.out_dir.join(&name);
+            let written = written.and_then(|(clip, reference, side)| {
+                picture::write(&path, clip, worst.frame, &reference, &side)
+            });
+            match written {
+                Ok(()) => worst.picture = Some(name),
+                Err(error) => log::warn!("no picture of the worst frame of {side}: {error:#}"),
+            }
+        }
+        for shown in &mut found.shown {
+            let name = format!("frames/{stem}__{}.jpg", shown.kind.as_str());
+            match self.draw_small(shown, &name) {
+                Ok(()) => shown.picture = Some(name),
+                Err(error) => {
+                    let kind = shown.kind.as_str();
+                    log::warn!("no picture of the {kind} frame of {side}: {error:#}");
+                }
             }
         }
     }
 
-    /// A file name that no other side and model of the comparison has.
-    fn picture_name(&self) -> Option<String> {
+    fn draw_small(&self, shown: &ShownFrame, name: &str) -> Result<()> {
+        let (clip, reference, side) =
+            self.masks(&shown.video, &shown.object, shown.frame, shown.round)?;
+        let prompt = (shown.kind == Shown::Prompt).then(|| self.prompt(clip, shown)).flatten();
+        let path = self.request.out_dir.join(name);
+        picture::write_small(&path, clip, shown.frame, [&reference, &side], prompt.as_ref())
+    }
+
+    /// The prompt of the frame; none if the tag or the policy is unknown.
+    fn prompt(&self, clip: &Clip, shown: &ShownFrame) -> Option<Prompt> {
+        let kind = ModelTag::parse(self.side.model, PromptKind::Points)?.prompt;
+        let policy = match self.side.conditions.prompt_policy.as_str() {
+            name if name == PromptPolicy::Predecessor.name() => PromptPolicy::Predecessor,
+            name if name == PromptPolicy::Interior.name() => PromptPolicy::Interior,
+            _ => return None,
+        };
+        let object = clip.objects.iter().find(|object| object.name == shown.object)?;
+        let size = clip.frame_size().ok()?;
+        let prompt = ObjectPrompt::new(object, clip.frames.len(), size, kind, policy).ok()?;
+        (prompt.index == shown.frame).then_some(prompt.prompt)
+    }
+
+    /// The beginning of file names that no other side and model of the comparison has.
+    fn picture_stem(&self) -> Option<String> {
         let set = self.request.set;
         let models = set.models();
         let of = |model| set.sides.iter().map(move |side| (model, side.name.as_str()));
         let sides: Vec<(&str, &str)> = models.iter().map(String::as_str).flat_map(of).collect();
         let own = (self.side.model, self.side.name);
-        let name = sides.iter().zip(picture::file_names(&sides)).find(|(side, _)| **side == own);
-        name.map(|(_, name)| name)
+        let stem = sides.iter().zip(picture::file_stems(&sides)).find(|(side, _)| **side == own);
+        stem.map(|(_, stem)| stem)
     }
 
-    fn write_picture(&self, worst: &Worst, name: &str) -> Result<()> {
+    /// The clip, and the masks of the reference and of the side in `round`, from 1.
+    fn masks(
+        &self,
+        video: &str,
+        object: &str,
+        frame: usize,
+        round: usize,
+    ) -> Result<(&Clip, Mask, Mask)> {
         let key = ObjectKey {
-            video: worst.video.clone(),
-            object: worst.object.clone(),
+            video: video.to_owned(),
+            object: object.to_owned(),
             tag: self.side.model.to_owned(),
         };
         let mask = |side: &SideResults<'_>, round: usize| -> Result<Mask> {
             let round = side.rounds.get(round).context("no such round")?;
             let masks = round.folder.masks(&key)?;
-            let entry = masks.frames.iter().find(|entry| entry.frame == worst.frame);
+            let entry = masks.frames.iter().find(|entry| entry.frame == frame);
             entry.context("no such mask")?.decode()
         };
-        let clip = self.clips.get(&worst.video).context("no such clip")?;
-        let (theirs, ours) = (mask(self.reference, 0)?, mask(self.side, worst.round - 1)?);
-        picture::write(&self.request.out_dir.join(name), clip, worst.frame, &theirs, &ours)
+        let clip = self.clips.get(video).context("no such clip")?;
+        Ok((clip, mask(self.reference, 0)?, mask(self.side, round - 1)?))
     }
 }
 

@@ -11,7 +11,7 @@ and a side with the reference's masks is compared with PyTorch.
 
 use std::collections::{BTreeSet, HashMap};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::equality::{self, Equality};
 use super::evidence;
@@ -19,7 +19,8 @@ use super::side_results::SideResults;
 use vos::dataset::Clip;
 
 /// A side's masks against those of the original code in eager mode at the same precision.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct AsOriginal {
     /// The side that ran the original code.
     pub side: String,

@@ -1,5 +1,6 @@
 /*!
-The frame with the lowest IoU as a picture of four panels: frame, reference, side, difference.
+Pictures of frames: the one with the lowest IoU in four panels (frame, reference, side, difference),
+and small ones in two panels (reference, side).
 */
 
 use std::path::Path;
@@ -10,7 +11,8 @@ use vos::dataset::Clip;
 use vos::decode::RgbImage;
 use vos::files::Configuration;
 use vos::mask::Mask;
-use vos::overlay::{paint, write_png};
+use vos::overlay::{THUMBNAIL_WIDTH, paint, paint_prompt, shrink, write_jpeg, write_png};
+use vos::prompt::Prompt;
 
 /// Pixels between two panels.
 const GAP: usize = 4;
@@ -23,9 +25,9 @@ const ONLY_SIDE: [u8; 3] = [0, 114, 178];
 /// Both masks have the pixel.
 const BOTH: [u8; 3] = [128, 128, 128];
 
-/// A file name for each of `sides` (model, side), in their order. Characters that some file systems
-/// forbid are replaced. Names that become equal get a part of their hash.
-pub(super) fn file_names(sides: &[(&str, &str)]) -> Vec<String> {
+/// The beginning of file names for each of `sides` (model, side), in their order. Characters that
+/// some file systems forbid are replaced. Names that become equal get a part of their hash.
+pub(super) fn file_stems(sides: &[(&str, &str)]) -> Vec<String> {
     let plain = |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "_");
     let stems: Vec<String> =
         sides.iter().map(|(model, side)| format!("{}__{}", plain(model), plain(side))).collect();
@@ -33,7 +35,7 @@ pub(super) fn file_names(sides: &[(&str, &str)]) -> Vec<String> {
         let is_shared = stems.iter().filter(|other| *other == stem).count() > 1;
         let hash = Configuration::default().with("model", *model).with("side", *side).sha256();
         let more = if is_shared { format!("-{}", &hash[..8]) } else { String::new() };
-        format!("worst/{stem}{more}.png")
+        format!("{stem}{more}")
     };
     sides.iter().zip(&stems).map(named).collect()
 }
@@ -62,6 +64,34 @@ pub(super) fn write(
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// Writes a small JPEG of the masks of the reference and of the side, each over the frame, with the
+/// prompt if there is one.
+///
+/// # Errors
+/// The frame cannot be decoded, a mask has another size, or the file cannot be written.
+pub(super) fn write_small(
+    path: &Path,
+    clip: &Clip,
+    frame: usize,
+    masks: [&Mask; 2],
+    prompt: Option<&Prompt>,
+) -> Result<()> {
+    let size = clip.frame_size()?;
+    let image = clip.frame(frame, size)?;
+    let fits = |mask: &&Mask| (mask.width(), mask.height()) == size;
+    anyhow::ensure!(masks.iter().all(fits), "the masks have another size than the frame");
+    let panels = masks.map(|mask| {
+        let mut panel = image.clone();
+        paint(&mut panel.data, mask);
+        if let Some(prompt) = prompt {
+            paint_prompt(&mut panel.data, size, prompt);
+        }
+        shrink(&panel, THUMBNAIL_WIDTH)
+    });
+    let small = (panels[0].width, panels[0].height);
+    write_jpeg(path, &row(&panels.map(|panel| panel.data), small))
+}
+
 /// The four panels in a row with white gaps.
 fn panels(image: &RgbImage, reference: &Mask, side: &Mask) -> RgbImage {
     let (width, height) = (image.width, image.height);
@@ -70,9 +100,15 @@ fn panels(image: &RgbImage, reference: &Mask, side: &Mask) -> RgbImage {
         paint(&mut data, mask);
         data
     };
-    let panels =
-        [image.data.clone(), painted(reference), painted(side), difference(image, reference, side)];
-    let whole = 4 * width + 3 * GAP;
+    row(
+        &[image.data.clone(), painted(reference), painted(side), difference(image, reference, side)],
+        (width, height),
+    )
+}
+
+/// Panels of this size in a row with white gaps.
+fn row(panels: &[Vec<u8>], (width, height): (usize, usize)) -> RgbImage {
+    let whole = panels.len() * width + panels.len().saturating_sub(1) * GAP;
     let mut data = vec![255; 3 * whole * height];
     for (y, line) in data.chunks_exact_mut(3 * whole).enumerate() {
         for (at, panel) in panels.iter().enumerate() {
@@ -107,14 +143,14 @@ mod tests {
     #[test]
     fn each_side_has_a_file_of_its_own() {
         let names =
-            file_names(&[("m", "a.b"), ("m", "a_b"), ("m", "c.d"), ("m_", "a"), ("m", "_a")]);
+            file_stems(&[("m", "a.b"), ("m", "a_b"), ("m", "c.d"), ("m_", "a"), ("m", "_a")]);
         let mut unique = names.clone();
         unique.sort();
         unique.dedup();
         assert_eq!(unique.len(), 5, "{names:?}");
-        assert_eq!(names[2], "worst/m__c_d.png", "no other name became equal");
-        assert!(names[0].starts_with("worst/m__a_b-") && names[1].starts_with("worst/m__a_b-"));
-        assert_eq!(file_names(&[("m", "a.b")]), ["worst/m__a_b.png"]);
+        assert_eq!(names[2], "m__c_d", "no other name became equal");
+        assert!(names[0].starts_with("m__a_b-") && names[1].starts_with("m__a_b-"));
+        assert_eq!(file_stems(&[("m", "a.b")]), ["m__a_b"]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ The result of a comparison: the layout of `comparison.json`, and the input of th
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::bootstrap::Interval;
@@ -15,12 +15,13 @@ use super::speed::Speed;
 use vos::record::Verdict;
 
 /// The whole result.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Comparison {
     /// Name of this layout.
-    pub format: &'static str,
+    pub format: String,
     /// Version of segtrt that judged.
-    pub segtrt: &'static str,
+    pub segtrt: String,
     /// UTC dates of the measurements.
     pub measured_on: Vec<String>,
     /// The command line of the comparison.
@@ -38,13 +39,15 @@ pub struct Comparison {
     /// Model by model.
     pub models: Vec<ModelComparison>,
     /// IoU against frames since the prompt.
+    #[serde(skip_deserializing)]
     pub drift_curves: Vec<DriftCurve>,
     /// Machine, libraries and timed region of each side.
     pub sides: BTreeMap<String, SideFacts>,
 }
 
 /// Facts that do not depend on the model.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SideFacts {
     /// Machine and libraries of its first round.
     pub environment: Map<String, Value>,
@@ -55,7 +58,8 @@ pub struct SideFacts {
 }
 
 /// One model.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ModelComparison {
     /// Model tag.
     pub model: String,
@@ -74,7 +78,7 @@ pub struct ModelComparison {
 }
 
 /// Result of a side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// The reference itself.
@@ -90,6 +94,7 @@ pub enum Outcome {
     /// Its work differed, so nothing is compared.
     Refused,
     /// It could not be measured.
+    #[default]
     NotAvailable,
 }
 
@@ -114,7 +119,8 @@ impl Outcome {
 }
 
 /// One side on one model.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SideReport {
     /// The side.
     pub side: String,
@@ -156,7 +162,8 @@ pub struct SideReport {
 
 /// A run with the reference's logits in its memories: it shows the error of a side's arithmetic
 /// without feedback. It proves nothing and has no speed.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TeacherForced {
     /// Its folder.
     pub folder: Option<String>,
@@ -171,7 +178,8 @@ pub struct TeacherForced {
 }
 
 /// A number without a proof.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Withheld<T> {
     /// Why it is not shown.
     pub why: String,
@@ -180,7 +188,8 @@ pub struct Withheld<T> {
 }
 
 /// Speed of the subject over the speed of another side.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Ratio {
     /// The side in the numerator.
     pub subject: String,
@@ -203,7 +212,8 @@ pub struct Ratio {
 }
 
 /// A ratio of speeds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Factor {
     /// FPS over FPS, all rounds.
     pub ratio: f64,

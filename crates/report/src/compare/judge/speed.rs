@@ -2,9 +2,9 @@
 Speed of a side on one model: all its rounds, clips and objects together.
 */
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::bootstrap::{Cell, Rounds};
+use super::bootstrap::{Cell, Interval, Rounds, fps_interval};
 use super::side_results::{ModelRound, SideResults};
 use crate::compare::runs::{PassRecord, SummaryRow};
 use crate::compare::thresholds::SPEED;
@@ -12,12 +12,15 @@ use vos::record::mean_stages;
 use vos::stats;
 
 /// Speed and cost of a side.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Speed {
     /// Timed frames of all rounds, prompted ones included.
     pub frames: usize,
     /// Frames over the sum of their times.
     pub fps: f64,
+    /// Its 95 % interval over rounds and clips; none for one round of one clip.
+    pub fps_interval: Option<Interval>,
     /// FPS of each round.
     pub round_fps: Vec<f64>,
     /// Frames of the percentiles: all but the prompted ones.
@@ -78,6 +81,7 @@ pub(super) fn speed(side: &SideResults<'_>) -> Option<Speed> {
     Some(Speed {
         frames,
         fps: fps(rounds.iter().flatten())?,
+        fps_interval: fps_interval(&rounds),
         round_fps: rounds.iter().filter_map(|round| fps(round.iter())).collect(),
         later_frames: later.len(),
         p50_ms: percentile(50.0),

@@ -1,0 +1,167 @@
+/*!
+What comparisons proved: FPS of every side with its 95 % interval, one plot for each input size.
+*/
+
+use super::{BAR_GROUPS, listed, part_name, part_title};
+use crate::chart::{Forest, ForestGroup, ForestRow, Head, Plot, Style, forest, thousands};
+use crate::compare::iou_format;
+use crate::content::Report;
+use crate::data::{ComparedModel, ComparedSide};
+use vos::record::Judgement;
+
+/// Most rows in one plot, about a page.
+const ROWS: usize = 4 * BAR_GROUPS;
+
+/// A plot for each input size.
+pub fn plots(report: &Report, style: Style) -> Vec<Plot> {
+    let mut sizes: Vec<&str> = Vec::new();
+    for model in &report.compared {
+        if !sizes.contains(&model.imgsz.as_str()) {
+            sizes.push(&model.imgsz);
+        }
+    }
+    let mut plots = Vec::new();
+    for size in &sizes {
+        let mut parts: Vec<Vec<&ComparedModel>> = vec![Vec::new()];
+        let mut rows = 0;
+        for model in report.compared.iter().filter(|model| model.imgsz == *size) {
+            if rows > 0 && rows + model.sides.len() > ROWS {
+                parts.push(Vec::new());
+                rows = 0;
+            }
+            rows += model.sides.len();
+            if let Some(part) = parts.last_mut() {
+                part.push(model);
+            }
+        }
+        let name = if sizes.len() > 1 { format!("fps_{size}") } else { "fps".to_owned() };
+        for (at, models) in parts.iter().enumerate() {
+            let title = format!("FPS with the side that is compared, {size} pixels");
+            let title = part_title(&title, at, parts.len());
+            plots.extend(draw(report, models, &part_name(&name, at), &title, style));
+        }
+    }
+    plots
+}
+
+fn draw(
+    report: &Report,
+    models: &[&ComparedModel],
+    name: &str,
+    title: &str,
+    style: Style,
+) -> Option<Plot> {
+    let groups: Vec<ForestGroup> = models
+        .iter()
+        .map(|model| ForestGroup {
+            label: model.title(&report.compared),
+            rows: model.sides.iter().map(|side| row(model, side)).collect(),
+        })
+        .collect();
+    let descriptions = groups.iter().map(|group| {
+        let rows = group.rows.iter().map(|row| row.label.clone());
+        format!("{}: {}", group.label, rows.collect::<Vec<_>>().join(", "))
+    });
+    let alt = format!("Frames per second of each side on each model. {}.", listed(descriptions));
+    let subjects: Vec<&str> = models.iter().map(|model| model.subject.as_str()).collect();
+    let subject = match subjects.as_slice() {
+        [first, rest @ ..] if rest.iter().all(|other| other == first) => (*first).to_owned(),
+        _ => "the first side".to_owned(),
+    };
+    let title = title.replace("the side that is compared", &format!("ratios of {subject}"));
+    let data = Forest {
+        unit: "FPS".to_owned(),
+        heads: ["FPS", "ratio", "lowest IoU", "verdict"].map(str::to_owned),
+        notes: notes(models, &subject),
+        groups,
+    };
+    forest(&Head { style, name, title: &title, alt: &alt }, data)
+}
+
+fn notes(models: &[&ComparedModel], subject: &str) -> Vec<String> {
+    let sides = || models.iter().flat_map(|model| &model.sides);
+    let mut notes = vec![format!(
+        "Ratio: {subject} is … times as fast as the side. Lowest IoU: of any frame, with the \
+         reference {}.",
+        models.first().map_or("", |model| model.reference.as_str())
+    )];
+    let of_rounds = |side: &ComparedSide| {
+        side.fps_interval.is_some()
+            && side.speed.as_ref().is_some_and(|speed| speed.fps_interval.is_none())
+    };
+    let own = sides().any(|side| side.speed.as_ref().is_some_and(|s| s.fps_interval.is_some()));
+    match (own, sides().any(of_rounds)) {
+        (true, false) => notes.push("Whiskers: 95 % interval over rounds and clips.".to_owned()),
+        (true, true) => notes.push(
+            "Whiskers: 95 % interval over rounds and clips; of earlier comparisons Student's \
+             interval over rounds."
+                .to_owned(),
+        ),
+        (false, true) => {
+            notes.push("Whiskers: Student's 95 % interval over the rounds.".to_owned());
+        }
+        (false, false) => {}
+    }
+    if sides().any(|side| side.own == Judgement::Invalid && side.speed.is_some()) {
+        notes.push("Hollow: the side's speed is INVALID.".to_owned());
+    }
+    if sides().any(|side| side.times.is_some() && side.verdict == Judgement::Invalid) {
+        notes.push(
+            "In brackets: the ratio is INVALID. ≥: a bound that holds though passes were disturbed."
+                .to_owned(),
+        );
+    }
+    notes
+}
+
+fn row(model: &ComparedModel, side: &ComparedSide) -> ForestRow {
+    let fps = side.speed.as_ref().map(|speed| speed.fps);
+    let range = side.fps_interval.map(|interval| (interval.low, interval.high));
+    let number = match (fps, range) {
+        (Some(fps), Some((low, high))) => {
+            let half = (high - fps).max(fps - low);
+            format!("{} ± {}", thousands(fps, 1), thousands(half, usize::from(half < 9.95)))
+        }
+        (Some(fps), None) => thousands(fps, 1),
+        (None, _) => String::new(),
+    };
+    let iou = side.min_iou.filter(|_| side.name != model.reference).map(iou_format::frame);
+    let verdict = verdict(side);
+    let columns = [number, ratio(side), iou.unwrap_or_default(), verdict.clone()];
+    let told = ["FPS", "times", "lowest IoU", ""].iter().zip(&columns);
+    let told = told.filter(|(_, text)| !text.is_empty());
+    let told: Vec<String> =
+        told.map(|(unit, text)| format!("{unit} {text}").trim().to_owned()).collect();
+    ForestRow {
+        name: side.name.clone(),
+        series: side.series,
+        value: fps,
+        range: range.filter(|_| fps.is_some()),
+        invalid: side.own == Judgement::Invalid,
+        label: format!("{}: {}", side.name, told.join(", ")),
+        columns,
+    }
+}
+
+/// The subject's ratio to the side: in brackets if it is INVALID, or a bound that holds all the
+/// same.
+pub fn ratio(side: &ComparedSide) -> String {
+    match (side.times, side.at_least) {
+        (Some(_), Some(bound)) if side.verdict == Judgement::Invalid => {
+            format!("≥ {} ×", thousands((bound * 100.0).floor() / 100.0, 2))
+        }
+        (Some(times), _) if side.verdict == Judgement::Invalid => format!("({})", times.text()),
+        (Some(times), _) => format!("{} ×", times.text()),
+        (None, Some(bound)) => format!("≥ {} ×", thousands((bound * 100.0).floor() / 100.0, 2)),
+        (None, None) => String::new(),
+    }
+}
+
+/// The verdict in one word; for a side without proven masks the outcome.
+pub fn verdict(side: &ComparedSide) -> String {
+    match (side.outcome.is_proven(), side.verdict) {
+        (false, _) => side.outcome.as_str().to_owned(),
+        (true, Judgement::Unjudged) => "not judged".to_owned(),
+        (true, verdict) => verdict.as_str().to_owned(),
+    }
+}
