@@ -31,7 +31,7 @@ pub fn axes(style: Style, x: (&Scale, &str), y: (&Scale, &str)) -> Markup {
         }
         path.axis d=(format!("M{left} {TOP}V{bottom}H{right}")) {}
         text.muted x=(px((left + right) / 2.0)) y=(px(bottom + 37.0)) text-anchor="middle" { (named(x)) }
-        text.muted x="14" y=(px(middle)) text-anchor="middle" transform=(format!("rotate(-90 14 \
+        text.muted x="12" y=(px(middle)) text-anchor="middle" transform=(format!("rotate(-90 12 \
             {})", px(middle))) { (named(y)) }
     }
 }
@@ -50,10 +50,15 @@ fn spaced(scale: &Scale) -> Vec<(f64, String)> {
 }
 
 /// Draws the axis in `unit` and its grid below horizontal bars.
-pub fn below(scale: &Scale, (left, right): (f64, f64), bottom: f64, unit: &str) -> Markup {
+pub fn below(
+    scale: &Scale,
+    (left, right): (f64, f64),
+    (top, bottom): (f64, f64),
+    unit: &str,
+) -> Markup {
     html! {
         @for (value, label) in spaced(scale) {
-            path.grid d=(format!("M{} 6V{}", px(scale.at(value)), px(bottom))) {}
+            path.grid d=(format!("M{} {top}V{}", px(scale.at(value)), px(bottom))) {}
             text.tick x=(px(scale.at(value))) y=(px(bottom + 15.0)) text-anchor="middle" { (label) }
         }
         text.muted x=(px((left + right) / 2.0)) y=(px(bottom + 33.0)) text-anchor="middle" { (unit) }

@@ -69,7 +69,7 @@ pub fn bars(
         false => fill(bar.series),
     };
     let body = html! {
-        (below(&scale, (LEFT, right), bottom, unit))
+        (below(&scale, (LEFT, right), (6.0, bottom), unit))
         @for (group, top) in groups.iter().zip(&tops) {
             text x=(px(LEFT)) y=(px(top + 14.0)) { (fit(&group.label, width - 2.0 * LEFT, 12.0)) }
             @for (at, bar) in group.bars.iter().filter(|bar| bar.value.is_some()).enumerate() {

@@ -23,8 +23,10 @@ pub struct ForestRow {
     pub range: Option<(f64, f64)>,
     /// It is INVALID, so the bar is drawn hollow.
     pub invalid: bool,
-    /// Texts of the columns; the first one is all that a paper shows, with the second one.
+    /// Texts of the columns.
     pub columns: [String; 4],
+    /// The first column without its interval: a paper shows it and the second column.
+    pub short: String,
     /// Tooltip.
     pub label: String,
 }
@@ -61,7 +63,7 @@ const GAP: f64 = 6.0;
 /// Width of the names left of the bars on a page.
 const NAMES: f64 = 168.0;
 /// Right ends of the columns on a page.
-const COLUMNS: [f64; 4] = [478.0, 566.0, 616.0, 676.0];
+const COLUMNS: [f64; 4] = [466.0, 552.0, 620.0, 676.0];
 /// Room for two columns right of the bars in a paper.
 const NUMBERS: f64 = 128.0;
 
@@ -90,7 +92,7 @@ pub fn forest(head: &Head<'_>, data: Forest) -> Option<Plot> {
     let entries = if style == Style::Paper { sides(&data) } else { Vec::new() };
     let (legend, legend_height) = legend(style, &entries, left, bottom + 40.0);
     let body = html! {
-        (below(&scale, (left, right), bottom, &data.unit))
+        (below(&scale, (left, right), (TOP - 4.0, bottom), &data.unit))
         @if style == Style::Page {
             @for (head, end) in data.heads.iter().zip(COLUMNS) {
                 text.tick x=(px(end)) y="14" text-anchor="end" { (head) }
@@ -145,8 +147,8 @@ fn one(style: Style, scale: &Scale, (left, right): (f64, f64), row: &ForestRow, 
                 }
             },
             Style::Paper => {
-                @let text = row.columns[..2].iter().filter(|text| !text.is_empty()).cloned().collect::<Vec<_>>();
-                text.small x=(px(right + 6.0)) y=(baseline) { (text.join("  ")) }
+                text.small x=(px(right + 38.0)) y=(baseline) text-anchor="end" { (row.short) }
+                text.small x=(px(style.width() - 2.0)) y=(baseline) text-anchor="end" { (row.columns[1]) }
             },
         }
     }

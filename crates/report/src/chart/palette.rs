@@ -48,7 +48,7 @@ pub const LIGHT: Theme = Theme {
     good: "#136c4b",
     bad: "#b3261e",
     warn: "#8a5a00",
-    shade: "#8894a4",
+    shade: "#8894a499",
     series: [
         "#0b6bb8", "#f5391f", "#1d9d73", "#8e2f7f", "#341d46", "#7a8e21", "#e253a5", "#7a1f1f",
     ],
@@ -65,7 +65,7 @@ pub const DARK: Theme = Theme {
     good: "#52cf9c",
     bad: "#ff8a80",
     warn: "#f0bd57",
-    shade: "#8390a3",
+    shade: "#8390a399",
     series: [
         "#76bdff", "#f0862f", "#24e297", "#bd73c4", "#f2e15c", "#8c7ff4", "#b9c0c9", "#e0505e",
     ],

@@ -21,7 +21,7 @@ pub struct Dot {
     pub x_range: Option<(f64, f64)>,
     /// Ends of its whisker along the y axis.
     pub y_range: Option<(f64, f64)>,
-    /// Index of its name in [`Scatter::series`].
+    /// The number of its colour, which [`Scatter::series`] names.
     pub series: usize,
     /// Index of its name in [`Scatter::classes`].
     pub class: usize,
@@ -51,8 +51,8 @@ pub struct Scatter {
     /// More is better on both axes: the axes fit the points and do not begin at zero, and a dotted
     /// line joins the points that no other one beats in both.
     pub front: bool,
-    /// Names of the colours.
-    pub series: Vec<String>,
+    /// Numbers of colours with their names.
+    pub series: Vec<(usize, String)>,
     /// Names of the markers.
     pub classes: Vec<String>,
     /// The points.
@@ -69,7 +69,7 @@ pub fn scatter(mut data: Scatter) -> Option<Plot> {
     let style = data.style;
     let (x, y) = scales(&data);
     let mut entries: Vec<(Sign, String)> =
-        data.series.iter().enumerate().map(|(at, name)| (Sign::Block(at), name.clone())).collect();
+        data.series.iter().map(|(at, name)| (Sign::Block(*at), name.clone())).collect();
     if data.classes.len() > 1 {
         entries.extend(
             data.classes.iter().enumerate().map(|(at, name)| (Sign::Marker(at), name.clone())),

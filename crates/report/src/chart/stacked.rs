@@ -49,7 +49,7 @@ pub fn stacked(
         series.iter().map(|(at, name)| (Sign::Block(*at), (*name).to_owned())).collect();
     let (legend, legend_height) = legend(head.style, &entries, LEFT, bottom + 40.0);
     let body = html! {
-        (below(&scale, (LEFT, right), bottom, unit))
+        (below(&scale, (LEFT, right), (6.0, bottom), unit))
         @for (at, row) in rows.iter().enumerate() {
             @let top = 8.0 + at as f64 * ROW;
             text x=(px(LEFT)) y=(px(top + 14.0)) { (fit(&row.label, whole - 2.0 * LEFT, 12.0)) }

@@ -37,7 +37,7 @@ impl Style {
 
     /// Left edge of a plot with two axes.
     pub fn left(self) -> f64 {
-        if self == Self::Paper { 52.0 } else { 64.0 }
+        if self == Self::Paper { 60.0 } else { 64.0 }
     }
 
     /// Right edge of a plot with two axes.

@@ -30,7 +30,7 @@ fn kinds(style: Style) -> Vec<Plot> {
             alt: NASTY.into(),
             x: NASTY.into(),
             y: NASTY.into(),
-            series: vec![NASTY.into(); 12],
+            series: (0..12).map(|at| (at, NASTY.into())).collect(),
             classes: vec![NASTY.into(); 12],
             dots: vec![dot.clone(), Dot { x: 900.0, ..dot }],
             notes: vec![NASTY.into()],

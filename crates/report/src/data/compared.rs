@@ -12,6 +12,8 @@ use crate::compare::judge::{
 };
 use crate::compare::thresholds::equality_of;
 use crate::input::ReadComparison;
+use vos::model_tag::ModelTag;
+use vos::prompt::PromptKind;
 use vos::record::{Finding, Judgement, Verdict, Weight};
 use vos::stats;
 
@@ -88,11 +90,25 @@ impl ComparedModel {
     /// Model and size, with the comparison if another one has both too.
     pub fn title(&self, all: &[Self]) -> String {
         let same = |other: &&Self| (&other.model, &other.imgsz) == (&self.model, &self.imgsz);
-        let name = format!("{} · {} px", self.model, self.imgsz);
+        let name = format!("{} · {} px", network(&self.model), self.imgsz);
         match all.iter().filter(same).count() {
             0 | 1 => name,
             _ => format!("{name} · {}", self.comparison),
         }
+    }
+}
+
+/// A model's tag as papers call the network; a prompt other than a click is named.
+fn network(tag: &str) -> String {
+    let Some(parsed) = ModelTag::parse(tag, PromptKind::Points) else { return tag.to_owned() };
+    let name = match parsed.network.strip_prefix("sam2.1_") {
+        Some("base_plus") => "SAM2.1-base+".to_owned(),
+        Some(size) => format!("SAM2.1-{size}"),
+        None => parsed.network.replace("edgetam_", "EdgeTAM-").replace("edgetam", "EdgeTAM"),
+    };
+    match parsed.prompt {
+        PromptKind::Points => name,
+        other => format!("{name} ({} prompt)", other.name()),
     }
 }
 
@@ -127,6 +143,11 @@ impl Names {
             if shared && name != side {
                 *name = format!("{name} ({side})");
             }
+        }
+        let reference = &comparison.reference;
+        if !names.iter().any(|(side, _)| side == reference) {
+            let shown = sides::of_facts(comparison, reference);
+            names.push((reference.clone(), shown.unwrap_or_else(|| reference.clone())));
         }
         Self(names)
     }
@@ -212,6 +233,13 @@ fn interval(speed: &Speed) -> Option<Interval> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn networks_are_called_as_papers_call_them() {
+        let tags = ["edgetam_points", "sam2_base_bbox", "edgetam_mini_points", "mine"];
+        let names = ["EdgeTAM", "SAM2.1-base+ (bbox prompt)", "EdgeTAM-mini", "mine"];
+        assert_eq!(tags.map(network), names);
+    }
 
     #[test]
     fn old_files_get_an_interval_over_their_rounds() {

@@ -155,7 +155,7 @@ fn group(key: Key, name: String, platform: String, members: &Members<'_>) -> Gro
     counts.objects_measured = objects.len();
     let mut stats = stats_of(&valid, &measured);
     for source in &members.sources {
-        add_scores(&mut stats, source, &model);
+        add_compared(&mut stats, source, &model);
     }
     let gpu_facts = gpu_facts(&members.sources);
     Group {
@@ -240,9 +240,14 @@ fn total_fps(rows: &[&ResultRow]) -> Option<f64> {
     (sums.1 > 0.0).then_some(sums.0 / sums.1)
 }
 
-/// PyTorch's rows have no scores; a comparison computed them from the masks.
-fn add_scores(stats: &mut BTreeMap<String, Stat>, source: &RunSource, model: &str) {
-    let Some((_, scores)) = source.scores.iter().find(|(tag, _)| tag == model) else { return };
+/// What a comparison computed of a side: the FPS of all its rounds, and the scores of its masks, which
+/// PyTorch's rows do not have.
+fn add_compared(stats: &mut BTreeMap<String, Stat>, source: &RunSource, model: &str) {
+    let Some((_, side)) = source.compared.iter().find(|(tag, _)| tag == model) else { return };
+    if let (Some(speed), Some(stat)) = (&side.speed, stats.get_mut("fps")) {
+        stat.mean = speed.fps;
+    }
+    let Some(scores) = side.equality.as_ref().and_then(|equality| equality.scores) else { return };
     for (column, percent) in [("J", scores.j), ("F", scores.f), ("JandF", scores.jf)] {
         let mean = percent / 100.0;
         let alone = Stat { n: 1, mean, std: 0.0, min: mean, max: mean, median: mean };

@@ -5,6 +5,7 @@ Names and colours of the sides of comparisons: a side has one name and one colou
 use serde_json::{Map, Value};
 
 use crate::compare::judge::{Comparison, SideReport};
+use crate::input::RunSource;
 
 /// The program, mode and precision of a side in words, such as `PyTorch eager fp16`.
 pub fn name(comparison: &Comparison, side: &SideReport) -> String {
@@ -13,6 +14,20 @@ pub fn name(comparison: &Comparison, side: &SideReport) -> String {
         return side.side.clone();
     };
     format!("{runner} {}", side.precision).trim_end().to_owned()
+}
+
+/// The same of a run folder; `None` without settings.
+pub fn of_run(source: &RunSource) -> Option<String> {
+    let settings = source.facts.get("configuration")?.as_object()?;
+    let precision = source.rows.iter().find_map(|row| row.text("precision"));
+    Some(format!("{} {}", runner(settings)?, precision.unwrap_or_default()).trim_end().to_owned())
+}
+
+/// The same of a run that is no side of any model, such as a separate reference.
+pub fn of_facts(comparison: &Comparison, side: &str) -> Option<String> {
+    let settings = &comparison.sides.get(side)?.configuration;
+    let precision = settings.get("models")?.get(0)?.get("precision")?.as_str()?;
+    Some(format!("{} {precision}", runner(settings)?))
 }
 
 /// The program and its mode, from the settings of a run; `None` without settings.

@@ -25,6 +25,8 @@ const BAR_GROUPS: usize = 10;
 pub struct Figures {
     /// Sides of comparisons.
     pub proof: Vec<Plot>,
+    /// The same for narrow screens; not written as files.
+    pub narrow: Vec<Plot>,
     /// Speed against accuracy.
     pub speed: Vec<Plot>,
     /// Platform against platform.
@@ -46,6 +48,7 @@ impl Figures {
     pub fn of(report: &Report, style: Style) -> Self {
         Self {
             proof: proof::plots(report, style),
+            narrow: proof::narrow(report),
             speed: speed::plots(report, style),
             platforms: speed::platforms(report, style),
             latency: latency::plots(report, style),
@@ -56,7 +59,7 @@ impl Figures {
         }
     }
 
-    /// Each plot once.
+    /// Each plot that becomes a file, once.
     pub fn all(&self) -> impl Iterator<Item = &Plot> {
         let sections = [
             &self.proof,

@@ -36,10 +36,18 @@ pub fn plots(report: &Report, style: Style) -> Vec<Plot> {
         }
         let name = if sizes.len() > 1 { format!("fps_{size}") } else { "fps".to_owned() };
         for (at, models) in parts.iter().enumerate() {
-            let title = format!("FPS with the side that is compared, {size} pixels");
-            let title = part_title(&title, at, parts.len());
+            let title = part_title(&format!("FPS at {size} pixels"), at, parts.len());
             plots.extend(draw(report, models, &part_name(&name, at), &title, style));
         }
+    }
+    plots
+}
+
+/// The same plots as narrow as those of a paper.
+pub fn narrow(report: &Report) -> Vec<Plot> {
+    let mut plots = plots(report, Style::Paper);
+    for plot in &mut plots {
+        plot.name += "_narrow";
     }
     plots
 }
@@ -68,7 +76,7 @@ fn draw(
         [first, rest @ ..] if rest.iter().all(|other| other == first) => (*first).to_owned(),
         _ => "the first side".to_owned(),
     };
-    let title = title.replace("the side that is compared", &format!("ratios of {subject}"));
+    let title = format!("{title}; ratio: {subject} is … × as fast");
     let data = Forest {
         unit: "FPS".to_owned(),
         heads: ["FPS", "ratio", "lowest IoU", "verdict"].map(str::to_owned),
@@ -136,6 +144,7 @@ fn row(model: &ComparedModel, side: &ComparedSide) -> ForestRow {
         name: side.name.clone(),
         series: side.series,
         value: fps,
+        short: fps.map_or(String::new(), |fps| thousands(fps, 1)),
         range: range.filter(|_| fps.is_some()),
         invalid: side.own == Judgement::Invalid,
         label: format!("{}: {}", side.name, told.join(", ")),

@@ -80,44 +80,52 @@ pub fn points(
     let mut data = Scatter { style, ..Scatter::default() };
     let sides = report.groups.iter().any(|group| group.side);
     // Models of the whole report, so that a colour has the same meaning in every scatter plot.
-    let mut models: Vec<String> = Vec::new();
-    for group in &report.groups {
-        if !models.contains(&group.model) {
-            models.push(group.model.clone());
-        }
-    }
+    let models = unique(report.groups.iter().map(|group| group.model.as_str()));
+    let platforms = unique(groups.iter().map(|group| group.platform.as_str()));
     let place =
         |names: &[String], name: &str| names.iter().position(|known| known == name).unwrap_or(0);
-    let platforms = &report.platforms.platforms;
+    // Shares are shown as percent.
+    let scale = if y == "JandF" { 100.0 } else { 1.0 };
     for group in groups {
         let (Some(gx), Some(gy)) = (group.mean(x), group.mean(y)) else { continue };
-        let (model, platform) = (place(&models, &group.model), place(platforms, &group.platform));
-        // Shares are shown as percent.
-        let scale = if y == "JandF" { 100.0 } else { 1.0 };
-        let name = match (models.len() > 1, platforms.len() > 1 && !sides) {
-            (true, false) => group.model.clone(),
-            _ => label(report, group),
+        let model = place(&models, &group.model);
+        let (series, named, class) = match sides {
+            true => (group.series, &group.platform, model),
+            false => (model, &group.model, place(&platforms, &group.platform)),
+        };
+        if data.series.iter().all(|(known, _)| *known != series) {
+            data.series.push((series, named.clone()));
+        }
+        let range = |column: &str, scale: f64| {
+            let (low, high) = group.stats.get(column).and_then(interval)?;
+            // No share exceeds 100 %.
+            Some((scale * low, if scale > 1.0 { (scale * high).min(100.0) } else { high }))
         };
         data.dots.push(Dot {
             x: gx,
             y: scale * gy,
-            x_range: group.stats.get(x).and_then(interval),
-            y_range: group
-                .stats
-                .get(y)
-                .and_then(interval)
-                // No share exceeds 100 %.
-                .map(|(low, high)| (scale * low, if scale > 1.0 { (scale * high).min(100.0) } else { high })),
-            series: if sides { platform } else { model },
-            class: if sides { model } else { platform },
-            name,
+            x_range: range(x, 1.0),
+            y_range: range(y, scale),
+            series,
+            class,
+            name: if sides || platforms.len() < 2 { group.name.clone() } else { label(report, group) },
             label: say(group, gx, scale * gy),
             invalid: group.invalid,
         });
     }
-    (data.series, data.classes) =
-        if sides { (platforms.clone(), models) } else { (models, platforms.clone()) };
+    data.classes = if sides { models } else { platforms };
     data
+}
+
+/// Each name once, in order of first appearance.
+fn unique<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for name in names {
+        if !found.iter().any(|known| known == name) {
+            found.push(name.to_owned());
+        }
+    }
+    found
 }
 
 /// The 95 % interval of a mean; none with fewer than three values.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use vos::files::{MASKS, is_previous};
+use vos::overlay::THUMBNAILS;
 
 /// Tables of a run folder, the best first: the summary contains the profile's columns and quality.
 const RUN_TABLES: [&str; 3] =
@@ -14,7 +15,8 @@ const RUN_TABLES: [&str; 3] =
 const COMPARISON: &str = "comparison.json";
 const EXPERIMENT: &str = "experiment_config.txt";
 /// Folders of a run with thousands of files and no table.
-const NOT_ENTERED: [&str; 3] = [MASKS, "nsight_reports", "overlays"];
+const NOT_ENTERED: [&str; 6] =
+    [MASKS, THUMBNAILS, "nsight_reports", "overlays", "frames", "worst"];
 /// Depth of `<split>/<experiment>/profile_outputs` and of a comparison's `<side>/round_<k>`, with a
 /// margin.
 const DEPTH: usize = 5;

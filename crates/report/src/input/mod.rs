@@ -20,7 +20,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use serde_json::{Map, Value};
 
-use crate::compare::judge::Scores;
+use crate::compare::judge::SideReport;
 use crate::data::sides;
 
 pub use comparison::{DriftCurve, ReadComparison, Unproven};
@@ -52,8 +52,8 @@ pub struct RunSource {
     pub named: bool,
     /// The side of a comparison that these rows belong to, by the side's shown name.
     pub side: Option<String>,
-    /// J, F and J&F, 0..1, of that side by model tag, and the objects with scores.
-    pub scores: Vec<(String, Scores)>,
+    /// What the comparison computed of that side, by model tag.
+    pub compared: Vec<(String, SideReport)>,
     /// Its rows.
     pub rows: Vec<ResultRow>,
     /// Recorded passes with their frames' times; empty without a sidecar.
@@ -141,9 +141,12 @@ fn join(source: &mut RunSource, comparison: &ReadComparison) {
         if !source.named {
             source.side = Some(sides::name(&comparison.result, side));
         }
-        if let Some(scores) = side.equality.as_ref().and_then(|equality| equality.scores) {
-            source.scores.push((model.model.clone(), scores));
-        }
+        source.compared.push((model.model.clone(), side.clone()));
+    }
+    // The reference's run need not be a side.
+    let inside = std::fs::canonicalize(comparison.path.parent().unwrap_or(Path::new(".")));
+    if source.side.is_none() && !source.named && inside.is_ok_and(|inside| folder.starts_with(inside)) {
+        source.side = sides::of_run(source);
     }
     for side in comparison.unproven().filter(|side| side.folders.contains(&folder)) {
         let reason: Arc<str> = side.why.as_str().into();

@@ -12,13 +12,14 @@ use crate::data::SourceInfo;
 /// Every run with its machine.
 pub fn sources(report: &Report) -> Vec<Part> {
     vec![Part::Html(html! {
-        @for source in &report.sources { (one(source, report.sources.len() == 1)) }
+        @for source in &report.sources { (one(source, report.sources.len())) }
     })]
 }
 
-fn one(source: &SourceInfo, open: bool) -> Markup {
+fn one(source: &SourceInfo, of: usize) -> Markup {
     html! {
-        details open[open] {
+        // Many runs would print as a book.
+        details open[of == 1] class=[(of > 2).then_some("bulk")] {
             summary { (source.label) " " span.path { (source.path) } }
             dl {
                 dt { "table" } dd { code { (source.path) } }

@@ -91,3 +91,6 @@ fn sections(report: &Report, figures: &Figures) -> Vec<Section> {
     let filled = all.into_iter().filter(|(_, _, parts)| !parts.is_empty());
     filled.map(|(id, title, parts)| Section { id, title: title.to_owned(), parts }).collect()
 }
+
+#[cfg(test)]
+mod tests;

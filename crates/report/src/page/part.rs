@@ -95,7 +95,8 @@ fn line(row: &Row) -> Markup {
 }
 
 fn class(cell: &Cell) -> Option<String> {
-    let all = [(cell.number, "n"), (cell.none, "none"), (cell.wrap, "wrap")];
+    let side = cell.series.is_some();
+    let all = [(cell.number, "n"), (cell.none, "none"), (cell.wrap, "wrap"), (side, "side")];
     let words: Vec<&str> = all.iter().filter(|(set, _)| *set).map(|(_, word)| *word).collect();
     (!words.is_empty()).then(|| words.join(" "))
 }

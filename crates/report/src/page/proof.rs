@@ -26,7 +26,8 @@ pub fn parts(report: &Report, figures: &Figures) -> Vec<Part> {
             "A speed is only shown if the side's masks are the reference's within the limits of its \
              precision. A ratio is only VALID if nothing disturbed either side."
         }
-        (draw(&figures.proof))
+        div.wide { (draw(&figures.proof)) }
+        div.narrow { (draw(&figures.narrow)) }
     })];
     let mut table = table(&report.compared);
     table.drop_empty(2);
@@ -43,23 +44,23 @@ fn table(models: &[ComparedModel]) -> Table {
         "FPS",
         "95 % interval",
         "Ratio",
+        "Lowest IoU",
+        "Masks",
+        "Verdict",
+        "Mean IoU",
+        "J&F, %",
         "P50 ms",
         "P95 ms",
         "P99 ms",
         "First frame ms",
         "J per frame",
         "GPU MiB",
-        "Mean IoU",
-        "Lowest IoU",
-        "J&F, %",
-        "Masks",
-        "Verdict",
     ];
     let caption = "Ratio: the first side of a model is … times as fast. FPS: frames over the sum of \
                    their times, all rounds. J&F by the official rules, with the difference to the \
                    reference in points.";
     let mut table = Table::new("comparison", caption, &heads, 2);
-    for at in 14..16 {
+    for at in [6, 7] {
         table.heads[at].1 = false;
     }
     for model in models {
@@ -100,19 +101,19 @@ fn row(title: String, model: &ComparedModel, side: &ComparedSide) -> Vec<Cell> {
             Some(speed) => number(Some(speed.fps), 1),
             None => Cell::missing("not shown"),
         },
-        text(interval, None),
+        Cell { struck, ..text(interval, None) },
         text(Some(ratio_text), times),
+        text(side.min_iou.map(iou_format::frame), side.min_iou),
+        outcome(side),
+        verdict_cell(side),
+        text(side.mean_iou.map(iou_format::mean), side.mean_iou),
+        text(quality, side.jf),
         number(speed.and_then(|speed| speed.p50_ms), 2),
         number(speed.and_then(|speed| speed.p95_ms), 2),
         number(speed.and_then(|speed| speed.p99_ms), 2),
         number(speed.map(|speed| speed.first_frame_ms), 1),
         number(speed.and_then(|speed| speed.energy_j_per_frame), 3),
         number(speed.and_then(|speed| speed.gpu_process_mib), 0),
-        text(side.mean_iou.map(iou_format::mean), side.mean_iou),
-        text(side.min_iou.map(iou_format::frame), side.min_iou),
-        text(quality, side.jf),
-        outcome(side),
-        verdict_cell(side),
     ]
 }
 
@@ -138,7 +139,7 @@ fn verdict_cell(side: &ComparedSide) -> Cell {
                     unique.push(code);
                 }
             }
-            Cell::badge(Tone::Bad, format!("✗ {words}")).with(unique.join(", "))
+            Cell::badge(Tone::Bad, format!("✗ {words}")).with(unique.join(", ")).wrapped()
         }
         Judgement::Unjudged => Cell::badge(Tone::Warn, format!("? {words}")),
     }
