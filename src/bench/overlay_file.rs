@@ -5,11 +5,11 @@ The overlay of a pass: its masks over the frames, with the ground truth and the 
 use std::path::{Path, PathBuf};
 
 use vos::dataset::{Clip, ObjectTruth};
+use vos::decode::RgbImage;
+use vos::mask::Mask;
 use vos::overlay::{
     Layers, OverlayWriter, THUMBNAIL_WIDTH, paint, paint_outline, paint_prompt, shrink, write_jpeg,
 };
-use vos::decode::RgbImage;
-use vos::mask::Mask;
 use vos::prompt::Prompt;
 
 use super::clip_run::ClipPass;

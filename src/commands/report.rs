@@ -36,9 +36,9 @@ pub struct ReportArgs {
     /// Also write every plot as SVG and PNG into this folder.
     #[arg(long, help_heading = OUTPUT, value_name = "DIR")]
     pub plots: Option<PathBuf>,
-    /// Plots of --plots: for a page, or for a paper (3.3 inches wide, text of 8 points, no titles,
-    /// SVG and PDF).
-    #[arg(long, help_heading = OUTPUT, value_enum, default_value_t = PlotStyle::Page, requires = "plots")]
+    /// Style of --plots: page, or paper (3.3 inches wide, 8 points, no titles, PDF).
+    #[arg(long, help_heading = OUTPUT, value_enum, default_value_t = PlotStyle::Page, requires = "plots",
+        hide_possible_values = true)]
     pub style: PlotStyle,
     /// Also write every table as Markdown and LaTeX into this folder.
     #[arg(long, help_heading = OUTPUT, value_name = "DIR")]
@@ -157,17 +157,37 @@ fn write(args: &ReportArgs, report: &Report) -> Result<Vec<PathBuf>> {
     Ok(written)
 }
 
+/// The sides of comparisons on the screen.
+fn print_compared(report: &Report) {
+    let heads = ["model", "side", "fps", "ratio", "lowest IoU", "verdict"];
+    let mut table = screen_table::table(heads, 2..5);
+    for model in &report.compared {
+        for side in &model.sides {
+            let fps = side.speed.as_ref().map(|speed| thousands(speed.fps, 1));
+            table.add_row([
+                model.title(&report.compared),
+                side.name.clone(),
+                fps.unwrap_or_else(|| "-".to_owned()),
+                side.ratio_text(),
+                side.min_iou.map_or_else(|| "-".to_owned(), |iou| format!("{iou:.4}")),
+                side.verdict_text(),
+            ]);
+        }
+    }
+    if !report.compared.is_empty() {
+        println!("{table}");
+    }
+}
+
 /// The short form on the screen.
 fn print(report: &Report, written: &[PathBuf]) {
-    let mut table = screen_table::table(
-        ["model", report.platforms.kind.lower(), "objects", "fps", "p50 ms", "p99 ms", "J&F, %", "valid"],
-        2..8,
-    );
+    print_compared(report);
+    let kind = report.platforms.kind.lower();
+    let heads = ["model", kind, "objects", "fps", "p50 ms", "p99 ms", "J&F, %", "valid"];
+    let mut table = screen_table::table(heads, 2..8);
     for group in &report.groups {
         let number = |column: &str, digits: usize| match group.mean(column) {
-            Some(value) if group.invalid && column != "JandF" => {
-                format!("({})", thousands(value, digits))
-            }
+            Some(value) if group.invalid => format!("({})", thousands(value, digits)),
             Some(value) => thousands(value, digits),
             None => "-".to_owned(),
         };

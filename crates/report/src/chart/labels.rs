@@ -15,7 +15,11 @@ pub struct Taken {
 
 impl Taken {
     /// A frame with points in it.
-    pub fn new((left, right): (f64, f64), (top, bottom): (f64, f64), points: &[(f64, f64)]) -> Self {
+    pub fn new(
+        (left, right): (f64, f64),
+        (top, bottom): (f64, f64),
+        points: &[(f64, f64)],
+    ) -> Self {
         const POINT: f64 = 6.0;
         let point = |(x, y): &(f64, f64)| (x - POINT, y - POINT, x + POINT, y + POINT);
         Self { frame: (left, top, right, bottom), places: points.iter().map(point).collect() }
@@ -31,12 +35,7 @@ impl Taken {
 }
 
 /// The left end of the baseline of `text` near a point; `None` if there is no room.
-pub fn place(
-    taken: &mut Taken,
-    (x, y): (f64, f64),
-    text: &str,
-    size: f64,
-) -> Option<(f64, f64)> {
+pub fn place(taken: &mut Taken, (x, y): (f64, f64), text: &str, size: f64) -> Option<(f64, f64)> {
     if text.is_empty() {
         return None;
     }

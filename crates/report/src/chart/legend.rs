@@ -28,12 +28,7 @@ const SIGN_WIDTH: f64 = 26.0;
 const GAP: f64 = 18.0;
 
 /// Draws the entries in rows from `top` on and returns their height.
-pub fn legend(
-    style: Style,
-    entries: &[(Sign, String)],
-    left: f64,
-    top: f64,
-) -> (Markup, f64) {
+pub fn legend(style: Style, entries: &[(Sign, String)], left: f64, top: f64) -> (Markup, f64) {
     let right = style.width();
     let (mut x, mut y) = (left, top + 13.0);
     let mut placed = Vec::new();

@@ -55,7 +55,11 @@ impl Scale {
     }
 
     /// Around the values with an eighth of their span as space on both sides, not below zero.
-    pub fn zoomed_linear(values: impl IntoIterator<Item = f64> + Clone, from: f64, to: f64) -> Self {
+    pub fn zoomed_linear(
+        values: impl IntoIterator<Item = f64> + Clone,
+        from: f64,
+        to: f64,
+    ) -> Self {
         let most = finite(values.clone()).fold(f64::NEG_INFINITY, f64::max);
         let least = finite(values).fold(f64::INFINITY, f64::min);
         if !most.is_finite() || !least.is_finite() {

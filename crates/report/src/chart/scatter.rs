@@ -123,9 +123,7 @@ fn scales(data: &Scatter) -> (Scale, Scale) {
     let ys = data.dots.iter().flat_map(|dot| with_ends(dot.y, dot.y_range));
     let (left, right, bottom) = (style.left(), style.right(), style.bottom());
     match data.front {
-        true => {
-            (Scale::zoomed(xs, left, right), Scale::zoomed_linear(ys, bottom, TOP))
-        }
+        true => (Scale::zoomed(xs, left, right), Scale::zoomed_linear(ys, bottom, TOP)),
         false => (Scale::rates(xs, left, right), Scale::rates(ys, bottom, TOP)),
     }
 }
@@ -172,8 +170,7 @@ fn broken(style: Style, x: &Scale, y: &Scale) -> Markup {
 /// The points' names where there is room.
 fn names(data: &Scatter, x: &Scale, y: &Scale) -> Markup {
     let style = data.style;
-    let points: Vec<(f64, f64)> =
-        data.dots.iter().map(|dot| (x.at(dot.x), y.at(dot.y))).collect();
+    let points: Vec<(f64, f64)> = data.dots.iter().map(|dot| (x.at(dot.x), y.at(dot.y))).collect();
     let mut taken = Taken::new((style.left(), style.right()), (TOP, style.bottom()), &points);
     html! {
         @for (dot, point) in data.dots.iter().zip(&points) {

@@ -156,8 +156,7 @@ fn what_is_not_measured_is_said_and_has_no_bar() {
         BarGroup { label: "a".into(), bars: vec![bar(Some(4.0))] },
         BarGroup { label: "b".into(), bars: vec![bar(None)] },
     ];
-    let text =
-        bars(&HEAD, "ms", &[], &groups, Vec::new()).unwrap().inline().into_string();
+    let text = bars(&HEAD, "ms", &[], &groups, Vec::new()).unwrap().inline().into_string();
     assert_eq!((text.matches("<rect").count(), text.matches("not measured").count()), (1, 1));
 }
 

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::sides::{self, Palette};
 use super::stat::half_interval;
+use crate::chart::thousands;
 use crate::compare::judge::{
     Comparison, Factor, Interval, ModelComparison, Outcome, SideReport, Speed,
 };
@@ -94,6 +95,30 @@ impl ComparedModel {
         match all.iter().filter(same).count() {
             0 | 1 => name,
             _ => format!("{name} · {}", self.comparison),
+        }
+    }
+}
+
+impl ComparedSide {
+    /// The subject's ratio to the side: in brackets if it is INVALID, or a bound that holds all the
+    /// same. Empty for the subject.
+    pub fn ratio_text(&self) -> String {
+        let at_least =
+            |bound: f64| format!("≥ {} ×", thousands((bound * 100.0).floor() / 100.0, 2));
+        match (self.times, self.at_least, self.verdict) {
+            (_, Some(bound), Judgement::Invalid) | (None, Some(bound), _) => at_least(bound),
+            (Some(times), None, Judgement::Invalid) => format!("({})", times.text()),
+            (Some(times), ..) => format!("{} ×", times.text()),
+            (None, None, _) => String::new(),
+        }
+    }
+
+    /// The verdict in one word; for a side without proven masks the outcome.
+    pub fn verdict_text(&self) -> String {
+        match (self.outcome.is_proven(), self.verdict) {
+            (false, _) => self.outcome.as_str().to_owned(),
+            (true, Judgement::Unjudged) => "not judged".to_owned(),
+            (true, verdict) => verdict.as_str().to_owned(),
         }
     }
 }
@@ -243,7 +268,8 @@ mod tests {
 
     #[test]
     fn old_files_get_an_interval_over_their_rounds() {
-        let mut speed = Speed { fps: 100.0, round_fps: vec![99.0, 100.0, 101.0], ..Speed::default() };
+        let mut speed =
+            Speed { fps: 100.0, round_fps: vec![99.0, 100.0, 101.0], ..Speed::default() };
         let found = interval(&speed).unwrap();
         // 4.303 · 1 / √3.
         assert!((found.low - 97.516).abs() < 1e-3 && (found.high - 102.484).abs() < 1e-3);

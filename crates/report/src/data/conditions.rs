@@ -165,9 +165,7 @@ pub fn place(source: &RunSource, row: &ResultRow) -> (String, Option<String>, Pl
     let hostname =
         row.text("hostname").or_else(|| configured("Hostname")).or_else(host).map(str::to_owned);
     let (platform, kind) = match (row.text("platform"), configured("Platform")) {
-        _ if source.side.is_some() => {
-            (source.side.as_deref().unwrap_or_default(), PlaceKind::Side)
-        }
+        _ if source.side.is_some() => (source.side.as_deref().unwrap_or_default(), PlaceKind::Side),
         (Some(platform), _) => (platform, PlaceKind::Platform),
         (None, _) if source.named => (source.label.as_str(), PlaceKind::Platform),
         (None, Some(platform)) => (platform, PlaceKind::Platform),

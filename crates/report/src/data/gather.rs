@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::conditions::{Conditions, apart, place, settings};
 use super::group::{Counts, Group};
-use super::stat::{Stat, stat};
 use super::platforms::PlaceKind;
+use super::stat::{Stat, stat};
 use super::{bandwidth, frames, memory, reasons, stages};
 use crate::input::{RecordedPass, ResultRow, RunSource, TEXT_COLUMNS, Validity};
 

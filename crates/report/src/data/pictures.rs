@@ -155,7 +155,8 @@ fn frames_of(folder: &Path, side: &SideReport) -> Vec<Candidate> {
     let small = equality.shown.iter().filter_map(|shown| {
         let path = folder.join(shown.picture.as_ref()?);
         let place = place(&shown.video, &shown.object, shown.frame, shown.iou);
-        path.is_file().then(|| Candidate { caption: format!("{}: {place}", shown.kind.as_str()), path })
+        path.is_file()
+            .then(|| Candidate { caption: format!("{}: {place}", shown.kind.as_str()), path })
     });
     let small: Vec<Candidate> = small.collect();
     if !small.is_empty() {

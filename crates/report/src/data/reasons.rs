@@ -55,7 +55,9 @@ pub fn codes(rows: &[&ResultRow], passes: &[&RecordedPass]) -> Vec<ReasonCode> {
                         known.worst = sentence;
                     }
                 }
-                None => found.push(ReasonCode { state, code: code.clone(), rows: 1, worst: sentence }),
+                None => {
+                    found.push(ReasonCode { state, code: code.clone(), rows: 1, worst: sentence })
+                }
             }
             counted.push(code);
         }
@@ -75,7 +77,8 @@ fn rejected<'a>(rows: &[&'a ResultRow]) -> impl Iterator<Item = (&'a ResultRow, 
 /// Codes and sentences of a text; the whole text as a code if it has none.
 fn parts(text: &str) -> Vec<(String, String)> {
     let is_code = |word: &str| {
-        !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b' '))
+        !word.is_empty()
+            && word.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b' '))
             && word.split(' ').count() <= 2
     };
     let mut parts: Vec<(String, String)> = Vec::new();

@@ -99,10 +99,7 @@ mod tests {
             named("PyTorch CUDA graphs")
         );
         assert_eq!(pytorch("meta", "compile", Some("default")), named("PyTorch compile"));
-        assert_eq!(
-            pytorch("transformers", "eager", None),
-            named("PyTorch (transformers) eager")
-        );
+        assert_eq!(pytorch("transformers", "eager", None), named("PyTorch (transformers) eager"));
         assert_eq!(of(json!({})), None);
     }
 

@@ -71,10 +71,8 @@ fn curves_of(
     let descriptions = curves.iter().map(|curve| {
         format!("{}: lowest IoU {:.4} over {} frames", side(curve), lowest(curve), curve.iou.len())
     });
-    let alt = format!(
-        "Mask IoU with the reference against the frame's index. {}.",
-        listed(descriptions)
-    );
+    let alt =
+        format!("Mask IoU with the reference against the frame's index. {}.", listed(descriptions));
     let mut notes = Vec::new();
     let lines: Vec<Line> = curves
         .iter()

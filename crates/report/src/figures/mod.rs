@@ -7,7 +7,7 @@ mod drift;
 mod latency;
 mod memory;
 mod power;
-pub(crate) mod proof;
+mod proof;
 mod speed;
 mod stages;
 

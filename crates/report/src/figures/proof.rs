@@ -134,8 +134,7 @@ fn row(model: &ComparedModel, side: &ComparedSide) -> ForestRow {
         (None, _) => String::new(),
     };
     let iou = side.min_iou.filter(|_| side.name != model.reference).map(iou_format::frame);
-    let verdict = verdict(side);
-    let columns = [number, ratio(side), iou.unwrap_or_default(), verdict.clone()];
+    let columns = [number, side.ratio_text(), iou.unwrap_or_default(), side.verdict_text()];
     let told = ["FPS", "times", "lowest IoU", ""].iter().zip(&columns);
     let told = told.filter(|(_, text)| !text.is_empty());
     let told: Vec<String> =
@@ -149,28 +148,5 @@ fn row(model: &ComparedModel, side: &ComparedSide) -> ForestRow {
         invalid: side.own == Judgement::Invalid,
         label: format!("{}: {}", side.name, told.join(", ")),
         columns,
-    }
-}
-
-/// The subject's ratio to the side: in brackets if it is INVALID, or a bound that holds all the
-/// same.
-pub fn ratio(side: &ComparedSide) -> String {
-    match (side.times, side.at_least) {
-        (Some(_), Some(bound)) if side.verdict == Judgement::Invalid => {
-            format!("≥ {} ×", thousands((bound * 100.0).floor() / 100.0, 2))
-        }
-        (Some(times), _) if side.verdict == Judgement::Invalid => format!("({})", times.text()),
-        (Some(times), _) => format!("{} ×", times.text()),
-        (None, Some(bound)) => format!("≥ {} ×", thousands((bound * 100.0).floor() / 100.0, 2)),
-        (None, None) => String::new(),
-    }
-}
-
-/// The verdict in one word; for a side without proven masks the outcome.
-pub fn verdict(side: &ComparedSide) -> String {
-    match (side.outcome.is_proven(), side.verdict) {
-        (false, _) => side.outcome.as_str().to_owned(),
-        (true, Judgement::Unjudged) => "not judged".to_owned(),
-        (true, verdict) => verdict.as_str().to_owned(),
     }
 }

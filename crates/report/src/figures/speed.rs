@@ -25,7 +25,8 @@ pub fn plots(report: &Report, style: Style) -> Vec<Plot> {
         for (part, (objects, groups)) in sets.iter().enumerate() {
             let mut plot = one(report, style, &size, groups, part, count);
             if count > 1 {
-                plot.notes.push(format!("These {} objects were not in the other plots.", objects.len()));
+                plot.notes
+                    .push(format!("These {} objects were not in the other plots.", objects.len()));
             }
             plots.extend(scatter(plot));
         }
@@ -108,7 +109,11 @@ pub fn points(
             y_range: range(y, scale),
             series,
             class,
-            name: if sides || platforms.len() < 2 { group.name.clone() } else { label(report, group) },
+            name: if sides || platforms.len() < 2 {
+                group.name.clone()
+            } else {
+                label(report, group)
+            },
             label: say(group, gx, scale * gy),
             invalid: group.invalid,
         });
@@ -186,15 +191,14 @@ fn bars_of(
     let groups: Vec<BarGroup> = lines
         .iter()
         .map(|line| {
-            let bars = line.cells.iter().enumerate().flat_map(|(series, cells)| {
-                match cells.is_empty() {
+            let bars =
+                line.cells.iter().enumerate().flat_map(|(series, cells)| match cells.is_empty() {
                     true => vec![bar(series, None, false)],
                     false => cells
                         .iter()
                         .map(|cell| bar(series, cell.fps, report.groups[cell.group].invalid))
                         .collect(),
-                }
-            });
+                });
             BarGroup { label: line.name.clone(), bars: bars.collect() }
         })
         .collect();

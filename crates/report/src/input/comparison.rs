@@ -69,7 +69,10 @@ pub struct ReadComparison {
 impl ReadComparison {
     /// Every side of every model.
     pub fn sides(&self) -> impl Iterator<Item = (&ModelComparison, &SideReport)> {
-        self.result.models.iter().flat_map(|model| model.sides.iter().map(move |side| (model, side)))
+        self.result
+            .models
+            .iter()
+            .flat_map(|model| model.sides.iter().map(move |side| (model, side)))
     }
 
     /// Sides without proven masks.

@@ -15,8 +15,7 @@ const RUN_TABLES: [&str; 3] =
 const COMPARISON: &str = "comparison.json";
 const EXPERIMENT: &str = "experiment_config.txt";
 /// Folders of a run with thousands of files and no table.
-const NOT_ENTERED: [&str; 6] =
-    [MASKS, THUMBNAILS, "nsight_reports", "overlays", "frames", "worst"];
+const NOT_ENTERED: [&str; 6] = [MASKS, THUMBNAILS, "nsight_reports", "overlays", "frames", "worst"];
 /// Depth of `<split>/<experiment>/profile_outputs` and of a comparison's `<side>/round_<k>`, with a
 /// margin.
 const DEPTH: usize = 5;

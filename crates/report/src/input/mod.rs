@@ -145,7 +145,10 @@ fn join(source: &mut RunSource, comparison: &ReadComparison) {
     }
     // The reference's run need not be a side.
     let inside = std::fs::canonicalize(comparison.path.parent().unwrap_or(Path::new(".")));
-    if source.side.is_none() && !source.named && inside.is_ok_and(|inside| folder.starts_with(inside)) {
+    if source.side.is_none()
+        && !source.named
+        && inside.is_ok_and(|inside| folder.starts_with(inside))
+    {
         source.side = sides::of_run(source);
     }
     for side in comparison.unproven().filter(|side| side.folders.contains(&folder)) {

@@ -173,4 +173,3 @@ fn operations(
     }
     Part::Table(table)
 }
-

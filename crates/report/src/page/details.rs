@@ -139,10 +139,7 @@ fn breakdown(name: &str, group: &Group, stages: &StageTable) -> Table {
         sums.push(("Total with decoding", total));
     }
     for (label, value) in sums {
-        table.push(
-            vec![Cell::text(label), number(value, 3), empty(), empty(), empty()],
-            false,
-        );
+        table.push(vec![Cell::text(label), number(value, 3), empty(), empty(), empty()], false);
     }
     table
 }

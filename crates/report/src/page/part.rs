@@ -5,9 +5,9 @@ Parts of a section: markup, tables, and parts that can be folded away.
 use maud::{Markup, html};
 
 use crate::chart::SERIES;
-use crate::table::{Cell, Row, Table, validity_badge};
 use crate::data::Group;
 use crate::input::Validity;
+use crate::table::{Cell, Row, Table, validity_badge};
 
 /// A part of a section.
 pub enum Part {
@@ -112,7 +112,8 @@ fn inside(cell: &Cell) -> Markup {
 
 /// The colour of a series.
 pub fn swatch(series: usize) -> Markup {
-    let class = format!("swatch c{}{}", series % SERIES, if series >= SERIES { " pale" } else { "" });
+    let class =
+        format!("swatch c{}{}", series % SERIES, if series >= SERIES { " pale" } else { "" });
     html! { span class=(class) aria-hidden="true" {} }
 }
 

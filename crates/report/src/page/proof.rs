@@ -12,7 +12,6 @@ use crate::compare::iou_format;
 use crate::content::Report;
 use crate::data::{ComparedModel, ComparedSide};
 use crate::figures::Figures;
-use crate::figures::proof::{ratio, verdict};
 use crate::table::{Cell, Table, Tone};
 use vos::record::Judgement;
 
@@ -93,7 +92,7 @@ fn row(title: String, model: &ComparedModel, side: &ComparedSide) -> Vec<Cell> {
         }
     });
     let subject = model.sides.first().is_some_and(|first| first.side == side.side);
-    let ratio_text = if subject { "1 ×".to_owned() } else { ratio(side) };
+    let ratio_text = if subject { "1 ×".to_owned() } else { side.ratio_text() };
     vec![
         Cell::text(title),
         Cell { series: Some(side.series), ..Cell::text(&side.name) },
@@ -126,7 +125,7 @@ fn outcome(side: &ComparedSide) -> Cell {
 }
 
 fn verdict_cell(side: &ComparedSide) -> Cell {
-    let words = verdict(side);
+    let words = side.verdict_text();
     match side.verdict {
         _ if side.speed.is_none() => Cell::missing("–"),
         Judgement::Valid => Cell::badge(Tone::Good, format!("✓ {words}")),
@@ -198,6 +197,6 @@ fn conditions(models: &[ComparedModel]) -> Part {
         });
     }
     let summary = html! { "Machine, clips and command of " (lists.len()) " comparison"
-        @if lists.len() != 1 { "s" } };
+    @if lists.len() != 1 { "s" } };
     Part::fold(summary, false, "", vec![Part::Html(html! { @for list in &lists { (list) } })])
 }

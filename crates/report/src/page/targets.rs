@@ -56,9 +56,9 @@ fn matrix(report: &Report, verdicts: &Verdicts) -> Table {
     }
     let heads = ["Model", report.platforms.kind.word()];
     let mut table = Table::new("targets_by_model", "Each model against each target", &heads, 2);
-    table.heads.extend(
-        columns.iter().map(|column| (column.name.clone(), true, column.limit.clone())),
-    );
+    table
+        .heads
+        .extend(columns.iter().map(|column| (column.name.clone(), true, column.limit.clone())));
     for group in groups {
         let of_group = &report.groups[group];
         let mut cells = named(of_group).to_vec();

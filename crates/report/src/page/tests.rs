@@ -72,12 +72,16 @@ fn comparison(dir: &Path, models: &[&str], imgsz: usize, clips: usize, pictures:
                     "verdict": if invalid { &held } else { &verdict }}));
             }
         }
-        judged.push(json!({"model": model, "imgsz": imgsz.to_string(), "clips": clips, "objects": clips,
-            "sides": sides, "ratios": ratios}));
+        judged.push(
+            json!({"model": model, "imgsz": imgsz.to_string(), "clips": clips, "objects": clips,
+            "sides": sides, "ratios": ratios}),
+        );
     }
     let facts: serde_json::Map<String, Value> = SIDES
         .into_iter()
-        .map(|(side, precision, _)| (side.to_owned(), json!({"configuration": settings(side, precision)})))
+        .map(|(side, precision, _)| {
+            (side.to_owned(), json!({"configuration": settings(side, precision)}))
+        })
         .collect();
     let curves: Vec<Value> = models
         .iter()
@@ -100,15 +104,22 @@ fn run_folder(
 ) {
     std::fs::create_dir_all(folder).unwrap();
     let mut table =
-        "video,object,model,imgsz,precision,frames,fps,status,device,mode,verdict,verdict_reason\n".to_owned();
+        "video,object,model,imgsz,precision,frames,fps,status,device,mode,verdict,verdict_reason\n"
+            .to_owned();
     let mut passes = Vec::new();
     for clip in 0..clips {
         let fps = fps * (1.0 + clip as f64 / 1000.0);
-        writeln!(table, "clip_{clip},000,{model},{imgsz},{precision},60,{fps},ok,NVIDIA H200,latency,VALID,").unwrap();
+        writeln!(
+            table,
+            "clip_{clip},000,{model},{imgsz},{precision},60,{fps},ok,NVIDIA H200,latency,VALID,"
+        )
+        .unwrap();
         let times: Vec<f64> =
             (0..60).map(|frame| 1000.0 / fps + f64::from(frame * 37 % 11) / 100.0).collect();
-        passes.push(json!({"video": format!("clip_{clip}"), "object": "000", "model": model, "run": 0,
-            "frame_times": {"latency_ms": times}}));
+        passes.push(
+            json!({"video": format!("clip_{clip}"), "object": "000", "model": model, "run": 0,
+            "frame_times": {"latency_ms": times}}),
+        );
     }
     std::fs::write(folder.join("profile_summary.csv"), table).unwrap();
     let sidecar = json!({"environment": {"hostname": "vm"}, "configuration": settings(side, precision), "passes": passes});
@@ -119,7 +130,8 @@ fn run_folder(
 fn picture(path: &Path, seed: usize) {
     let (width, height) = (484, 135);
     let noise = |at: usize| (at.wrapping_mul(2_654_435_761).wrapping_add(seed * 97) >> 13) as u8;
-    let data = (0..3 * width * height).map(|at| 96 + noise(at / 24) % 64 + noise(at) % 12).collect();
+    let data =
+        (0..3 * width * height).map(|at| 96 + noise(at / 24) % 64 + noise(at) % 12).collect();
     write_jpeg(path, &RgbImage { width, height, data }).unwrap();
 }
 
@@ -149,7 +161,14 @@ fn a_comparison_leads_with_its_proof_and_then_shows_masks() {
     let sections: Vec<&str> = all(&page, "section").iter().filter_map(|s| s.attr("id")).collect();
     assert_eq!(sections[..2], ["proof", "masks"]);
     let figure = text(&all(&page, "#plot-fps svg")[0]);
-    for told in ["segtrt TensorRT fp16", "PyTorch CUDA graphs fp16", "150.0 ± 4.5", "0.9985", "≥ 7.40 ×", "INVALID"] {
+    for told in [
+        "segtrt TensorRT fp16",
+        "PyTorch CUDA graphs fp16",
+        "150.0 ± 4.5",
+        "0.9985",
+        "≥ 7.40 ×",
+        "INVALID",
+    ] {
         assert!(figure.contains(told), "no {told:?} in {figure}");
     }
     // A whisker for each side.
@@ -180,7 +199,9 @@ fn sizes_are_never_in_one_plot_and_a_side_has_one_colour() {
     unique.sort_unstable();
     unique.dedup();
     assert_eq!(unique.len(), names.len(), "{names:?}");
-    for name in ["fps_1024", "fps_512", "drift_m_a_points_1024", "drift_m_a_points_512", "latency_ecdf_512"] {
+    for name in
+        ["fps_1024", "fps_512", "drift_m_a_points_1024", "drift_m_a_points_512", "latency_ecdf_512"]
+    {
         assert!(names.contains(&name), "no {name} in {names:?}");
     }
     let page = Html::parse_document(&page_of(&report));

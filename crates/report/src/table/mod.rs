@@ -194,8 +194,7 @@ impl Table {
             let mut cells = self.rows.iter().filter_map(|row| row.cells.get(at));
             cells.all(|cell| cell.none || cell.plain().is_empty())
         };
-        let dropped: Vec<bool> =
-            (0..self.heads.len()).map(|at| at >= from && empty(at)).collect();
+        let dropped: Vec<bool> = (0..self.heads.len()).map(|at| at >= from && empty(at)).collect();
         let keep = |at: &mut usize| {
             *at += 1;
             !dropped[*at - 1]
@@ -248,8 +247,11 @@ mod tests {
     fn columns_without_a_value_are_dropped_and_named() {
         let mut table = Table::new("t", "T", &["Model", "FPS", "Watt"], 1);
         for fps in [1.0, 2.0] {
-            let cells =
-                vec![Cell::text("m"), Cell::number(Some(fps), 1, false), Cell::number(None, 1, false)];
+            let cells = vec![
+                Cell::text("m"),
+                Cell::number(Some(fps), 1, false),
+                Cell::number(None, 1, false),
+            ];
             table.push(cells, false);
         }
         assert_eq!(table.drop_empty(1), ["Watt"]);

@@ -101,7 +101,12 @@ fn panels(image: &RgbImage, reference: &Mask, side: &Mask) -> RgbImage {
         data
     };
     row(
-        &[image.data.clone(), painted(reference), painted(side), difference(image, reference, side)],
+        &[
+            image.data.clone(),
+            painted(reference),
+            painted(side),
+            difference(image, reference, side),
+        ],
         (width, height),
     )
 }
