@@ -24,6 +24,8 @@ use vos::record::ObjectKey;
 const BUDGET: usize = 2_200_000;
 /// Overlays of a group: worst, median, best object.
 const OBJECTS: usize = 3;
+/// Beginnings of an object's title, in the order of the page.
+const RANKS: [&str; OBJECTS] = ["worst: ", "median: ", "best: "];
 /// Frames of an overlay: the prompted one, the last one and three between them.
 const FRAMES: usize = 5;
 
@@ -99,7 +101,10 @@ pub fn gallery(
             }
         }
     }
-    gallery.runs.sort_by_key(|strip| strip.of);
+    // Worst, median, best: the order of their J&F.
+    gallery
+        .runs
+        .sort_by_key(|strip| (strip.of, RANKS.iter().position(|r| strip.title.starts_with(r))));
     gallery
 }
 
