@@ -57,7 +57,7 @@ pub fn write_thumbnails(
     folder: &Path,
     stem: &str,
     shown: Shown<'_>,
-    pass: &Pass,
+    pass: &ClipPass,
 ) -> Result<(), ObjectError> {
     let last = pass.masks.len().saturating_sub(1);
     let mut places: Vec<usize> = (0..=4).map(|quarter| last * quarter / 4).collect();

@@ -6,8 +6,9 @@ use serde::Serialize;
 
 use super::data::{
     Best, ComparedModel, Gallery, Group, Hint, PlatformTable, SourceInfo, best, compared, gather,
-    hints, notes, pictures, platforms, sides, sources,
+    hints, notes, pictures, platforms, sources,
 };
+use super::input::sides;
 use super::input::{DriftCurve, Inputs, NsysReport, ResultRow, TEXT_COLUMNS, Unproven};
 use super::targets::{self, Targets, Verdicts};
 

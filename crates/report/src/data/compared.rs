@@ -5,7 +5,6 @@ IoU and the verdict.
 
 use serde::Serialize;
 
-use super::sides::{self, Palette};
 use super::stat::half_interval;
 use crate::chart::thousands;
 use crate::compare::judge::{
@@ -13,6 +12,7 @@ use crate::compare::judge::{
 };
 use crate::compare::thresholds::equality_of;
 use crate::input::ReadComparison;
+use crate::input::sides::{self, Palette};
 use vos::model_tag::ModelTag;
 use vos::prompt::PromptKind;
 use vos::record::{Finding, Judgement, Verdict, Weight};

@@ -16,7 +16,6 @@ pub(crate) mod notes;
 pub(crate) mod pictures;
 pub(crate) mod platforms;
 mod reasons;
-pub(crate) mod sides;
 pub(crate) mod sources;
 mod stages;
 mod stat;

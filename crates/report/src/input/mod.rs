@@ -13,6 +13,7 @@ mod labels;
 mod nsys;
 mod rows;
 mod sidecar;
+pub(crate) mod sides;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +22,6 @@ use anyhow::Result;
 use serde_json::{Map, Value};
 
 use crate::compare::judge::SideReport;
-use crate::data::sides;
 
 pub use comparison::{DriftCurve, ReadComparison, Unproven};
 pub use nsys::{NsysOperation, NsysReport};

@@ -4,8 +4,8 @@ Names and colours of the sides of comparisons: a side has one name and one colou
 
 use serde_json::{Map, Value};
 
+use super::RunSource;
 use crate::compare::judge::{Comparison, SideReport};
-use crate::input::RunSource;
 
 /// The program, mode and precision of a side in words, such as `PyTorch eager fp16`.
 pub fn name(comparison: &Comparison, side: &SideReport) -> String {
