@@ -35,6 +35,7 @@ test: prerequisites-tests $(ORT_STAMP) $(RTX_STAMP) $(TESTS_STAMP) $(NVRTC_STAMP
 
 test-rust: lint
 	cargo test --locked --workspace
+	python3 scripts/cli_pages.py --check  # the pages of the help that was just built
 	python3 -m unittest discover -q -s pytorch  # compares with the program that was just built
 
 test-export: $(TESTS_STAMP) $(NVRTC_STAMP)
