@@ -121,6 +121,42 @@ fn a_click_sorts_and_a_click_turns_the_page_dark() {
     assert!(seen.select(&body).next().is_some(), "the colours did not change");
 }
 
+/// A wide table scrolls inside its frame, and a line below it says so; the page itself never does.
+#[test]
+fn the_page_fits_a_wide_and_a_narrow_window_in_both_themes() {
+    let Some(browser) = chromium() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let (page, source) = made(dir.path());
+    let open = source.replace("Content-Security-Policy", "X-None");
+    let measure = "<script>addEventListener('load',function(){setTimeout(function(){\
+        var root=document.documentElement;var more=0;\
+        document.querySelectorAll('.sheet').forEach(function(sheet){\
+        var scroll=sheet.querySelector('.scroll');\
+        var hidden=scroll.scrollWidth-scroll.clientWidth>1;\
+        var told=sheet.querySelector('.more').textContent!=='';\
+        if(scroll.clientWidth>0&&hidden!==told){more+=1;}});\
+        document.body.dataset.over=String(root.scrollWidth-root.clientWidth);\
+        document.body.dataset.untold=String(more);},300);});</script></body>";
+    std::fs::write(&page, open.replace("</body>", measure)).unwrap();
+    for (width, theme) in [(1400, 1), (500, 1), (1400, 0), (500, 0)] {
+        let output = browse(
+            &browser,
+            dir.path(),
+            &[
+                "--dump-dom",
+                &format!("--window-size={width},900"),
+                &format!("--blink-settings=preferredColorScheme={theme}"),
+            ],
+            &page,
+        );
+        let seen = Html::parse_document(&String::from_utf8_lossy(&output.stdout));
+        let selector = Selector::parse("body[data-over=\"0\"][data-untold=\"0\"]").unwrap();
+        let body = Selector::parse("body").unwrap();
+        let told = seen.select(&body).next().map(|body| body.value().attrs().collect::<Vec<_>>());
+        assert!(seen.select(&selector).next().is_some(), "{width} pixels: {told:?}");
+    }
+}
+
 #[test]
 fn the_page_prints() {
     let Some(browser) = chromium() else { return };
