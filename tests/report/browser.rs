@@ -134,7 +134,7 @@ fn the_page_fits_a_wide_and_a_narrow_window_in_both_themes() {
         var scroll=sheet.querySelector('.scroll');\
         var hidden=scroll.scrollWidth-scroll.clientWidth>1;\
         var told=sheet.querySelector('.more').textContent!=='';\
-        if(scroll.clientWidth>0&&hidden!==told){more+=1;}});\
+        if(!sheet.closest('details:not([open])')&&hidden!==told){more+=1;}});\
         document.body.dataset.over=String(root.scrollWidth-root.clientWidth);\
         document.body.dataset.untold=String(more);},300);});</script></body>";
     std::fs::write(&page, open.replace("</body>", measure)).unwrap();

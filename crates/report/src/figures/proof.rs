@@ -128,7 +128,10 @@ fn row(model: &ComparedModel, side: &ComparedSide) -> ForestRow {
     let number = match (fps, range) {
         (Some(fps), Some((low, high))) => {
             let half = (high - fps).max(fps - low);
-            format!("{} ± {}", thousands(fps, 1), thousands(half, usize::from(half < 9.95)))
+            // Slow sides need a digit more, and a wide interval needs none.
+            let digits = if fps < 10.0 { 2 } else { 1 };
+            let of_half = if half < 9.95 { digits } else { 0 };
+            format!("{} ± {}", thousands(fps, digits), thousands(half, of_half))
         }
         (Some(fps), None) => thousands(fps, 1),
         (None, _) => String::new(),
