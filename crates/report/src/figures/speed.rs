@@ -9,12 +9,15 @@ use crate::chart::{Bar, BarGroup, Dot, Head, Plot, Scatter, Style, bars, scatter
 use crate::content::Report;
 use crate::data::{Group, PlatformLine, Stat};
 
+/// Clips and objects of a group.
+type Objects = BTreeSet<(String, String)>;
+
 /// The predecessor's plot `fps_vs_jandf`, one for each input size and set of objects.
 pub fn plots(report: &Report, style: Style) -> Vec<Plot> {
     let mut plots = Vec::new();
     for size in by_size(report, &report.groups) {
         let both = |group: &&Group| group.mean("fps").is_some() && group.mean("JandF").is_some();
-        let mut sets: Vec<(&BTreeSet<(String, String)>, Vec<&Group>)> = Vec::new();
+        let mut sets: Vec<(&Objects, Vec<&Group>)> = Vec::new();
         for group in size.groups.iter().copied().filter(both) {
             match sets.iter_mut().find(|(objects, _)| **objects == group.objects) {
                 Some((_, groups)) => groups.push(group),
