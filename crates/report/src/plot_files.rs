@@ -35,7 +35,7 @@ pub fn write<'a>(
     let mut files: Vec<PathBuf> = Vec::new();
     for plot in plots {
         let svg = plot.file();
-        let tree = Tree::from_str(&svg, &options)
+        let tree = Tree::from_str(&plot.light(), &options)
             .with_context(|| format!("plot {} cannot be drawn", plot.name))?;
         let (extension, picture) = match plot.style {
             Style::Page => ("png", png(&tree)?),

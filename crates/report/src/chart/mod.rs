@@ -97,6 +97,15 @@ impl Plot {
     /// The plot as a standalone file: for a page with its title and with colours that follow the
     /// reader's theme, for a paper without a title, in inches and on white.
     pub fn file(&self) -> String {
+        self.source(self.style == Style::Page)
+    }
+
+    /// The file in light colours alone: usvg skips rules of a dark theme with a warning.
+    pub fn light(&self) -> String {
+        self.source(false)
+    }
+
+    fn source(&self, dark: bool) -> String {
         let top = if self.style == Style::Paper { 0.0 } else { TITLE_HEIGHT };
         let (width, height) = (self.style.width(), self.height + top);
         let theme = |theme| format!("{}.plot .back{{fill:{}}}", file_rules(theme), theme.card);
@@ -104,11 +113,11 @@ impl Plot {
             ".plot{{font-family:Roboto,'Segoe UI','Helvetica Neue',Arial,sans-serif}}{}",
             theme(&LIGHT)
         );
-        match self.style {
-            Style::Paper => rules += ".plot .tick,.plot .small{font-size:12px}",
-            Style::Page => {
-                rules += &format!("@media (prefers-color-scheme:dark){{{}}}", theme(&DARK));
-            }
+        if self.style == Style::Paper {
+            rules += ".plot .tick,.plot .small{font-size:12px}";
+        }
+        if dark {
+            rules += &format!("@media (prefers-color-scheme:dark){{{}}}", theme(&DARK));
         }
         let svg = html! {
             svg.plot xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {width} {}", px(height)))
