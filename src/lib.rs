@@ -38,4 +38,5 @@ pub mod shard;
 pub mod slurm;
 pub mod suite;
 pub mod test_run;
+pub mod track;
 pub mod two_phase;

@@ -1,5 +1,5 @@
 /*!
-One pass of the tracker over one object's part of a clip.
+One pass of the tracker over the objects of a clip.
 
 Decoding happens frame by frame between the timed regions, so one decoded frame is held at a time
 and no decoder thread competes with the network for the processors. Only the kept masks grow with
@@ -18,9 +18,10 @@ use vos::predecode::PreparedClip;
 use vos::ranges::{self, Range, within};
 use vos::record::{FrameTime, FrameTimes, MaskSelection};
 use vos::stage::Stage;
-use vos::tracker::{FrameInput, Network, NetworkPrompt, Tracker};
+use vos::tracker::{FrameInput, FrameOutput, Network, Tracker};
 
 use super::object_error::ObjectError;
+use super::runner::{ObjectFrame, Tracked};
 
 /// The frames of a clip that one object is tracked over.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +48,11 @@ impl Span {
     /// Number of frames that are fed.
     pub fn frames(&self) -> usize {
         (self.end - self.start).div_ceil(self.stride)
+    }
+
+    /// Whether frame `index` of their grid is among them.
+    pub fn has(&self, index: usize) -> bool {
+        (self.start..self.end).contains(&index)
     }
 
     /// Their indices.
@@ -103,21 +109,26 @@ pub struct Frames<'a> {
     pub geometry: &'a Geometry,
 }
 
-/// Runs `network` over `span` of `frames`; `keep` says of which frames the masks are wanted and
-/// `progress` hears of each finished frame; `exchange` tells what logits leave and enter.
+/// Runs `network` over `frames` for all `objects`, whose spans lie on one grid. `logits` has what logits leave and enter, in
+/// the objects' order; `keep` says of which frames (object, index) `take` gets the mask.
+///
+/// # Errors
+/// A frame that cannot be decoded, a network that fails, or an error of `take`.
 pub fn run_pass<N: Network>(
     network: &mut N,
     frames: Frames<'_>,
-    span: Span,
-    prompt: &NetworkPrompt,
-    exchange: Exchange<'_>,
-    keep: impl Fn(usize) -> bool,
-    mut progress: impl FnMut(usize),
-) -> Result<ClipPass, ObjectError> {
-    let mut pass = ClipPass::default();
+    objects: &[Tracked],
+    logits: &[Exchange<'_>],
+    keep: &dyn Fn(usize, usize) -> bool,
+    take: &mut dyn FnMut(ObjectFrame) -> Result<(), ObjectError>,
+) -> Result<Vec<ClipPass>, ObjectError> {
+    let mut passes: Vec<ClipPass> = objects.iter().map(|_| ClipPass::default()).collect();
+    let Some(all) = all_frames(objects) else { return Ok(passes) };
     let geometry = frames.geometry;
-    let mut tracker = Tracker::new(network, geometry, span.frames())?.exchanging(exchange);
-    for index in span.indices() {
+    let exchanges = logits.iter().copied().chain(std::iter::repeat(Exchange::default()));
+    let spans = objects.iter().map(|object| object.span.frames());
+    let mut tracker = Tracker::of_objects(network, geometry, spans.zip(exchanges))?;
+    for index in all.indices() {
         let pipeline = ranges::enter(Range::Pipeline);
         let mut decode_ms = None;
         let decoded;
@@ -131,27 +142,41 @@ pub fn run_pass<N: Network>(
                 FrameInput::Pixels(&decoded)
             }
         };
-        let step = match index == span.start {
-            true => tracker.prompt(frame, prompt),
-            false => tracker.track(frame),
-        };
-        drop(pipeline);
-        let mut step = step.map_err(|error| ObjectError::inference(index, error))?;
-        step.stages[Stage::Decode] = decode_ms;
-        pass.times.push(FrameTimes {
-            frame: index,
-            time: FrameTime::Latency(step.latency_ms),
-            stages: step.stages,
-            ..FrameTimes::default()
-        });
-        pass.objectness.push(step.output.objectness);
-        pass.predicted_iou.push(step.output.predicted_iou);
-        pass.selections.push(step.output.selection);
-        pass.logits.extend(step.logits.into_iter().flatten());
-        if keep(index) {
-            pass.masks.push((index, step.output.mask));
+        let failed = |error| ObjectError::inference(index, error);
+        let mut encoded = tracker.encode(frame).map_err(failed)?;
+        let mut steps = Vec::with_capacity(objects.len());
+        for (at, object) in objects.iter().enumerate().filter(|(_, o)| o.span.has(index)) {
+            let prompt = (index == object.span.start).then_some(&object.prompt);
+            steps.push((at, tracker.step(&mut encoded, at, prompt).map_err(failed)?));
         }
-        progress(index);
+        drop(pipeline);
+        // A frame is done when its last object is.
+        let latency_ms = steps.last().map_or(0.0, |(_, step)| step.latency_ms);
+        for (at, mut step) in steps {
+            let Some(pass) = passes.get_mut(at) else { continue };
+            step.stages[Stage::Decode] = decode_ms;
+            let times = FrameTimes {
+                frame: index,
+                time: FrameTime::Latency(latency_ms),
+                stages: step.stages,
+                ..FrameTimes::default()
+            };
+            let FrameOutput { mask, objectness, predicted_iou, selection, .. } = step.output;
+            pass.times.push(times);
+            pass.objectness.push(objectness);
+            pass.predicted_iou.push(predicted_iou);
+            pass.selections.push(selection);
+            pass.logits.extend(step.logits.into_iter().flatten());
+            let mask = keep(at, index).then_some(mask);
+            take(ObjectFrame { object: at, index, mask, objectness, predicted_iou, times })?;
+        }
     }
-    Ok(pass)
+    Ok(passes)
+}
+
+/// The frames that objects are fed together, from the first one's first to the last one's last; they lie on one grid.
+pub fn all_frames(tracked: &[Tracked]) -> Option<Span> {
+    let (start, end) = (|t: &Tracked| t.span.start, |t: &Tracked| t.span.end);
+    let (start, end) = tracked.iter().map(start).min().zip(tracked.iter().map(end).max())?;
+    Some(Span { start, end, stride: tracked.first()?.span.stride })
 }

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use super::clip_run::ClipPass;
 use super::object_error::ObjectError;
 use super::plan::GpuPlan;
-use super::runner::{ClipRunner, PassRequest};
+use super::runner::{ClipRunner, ObjectFrame, PassRequest};
 use cuda::{Gpu, MemoryTag, nvjpeg};
 use execution::TensorRtMemory;
 use runtime::pipeline::{
@@ -159,6 +159,10 @@ impl ClipRunner for GpuRunner {
         }
     }
 
+    fn most_points(&self) -> Option<usize> {
+        Some(self.pipeline.most_points())
+    }
+
     fn lost(&self) -> Option<String> {
         // A fault of the device stays with the process's context; any other error is told once.
         let gpu = self.pipeline.gpu();
@@ -166,12 +170,12 @@ impl ClipRunner for GpuRunner {
         again.err().map(|error| error.to_string())
     }
 
-    fn run_pass(
+    fn stream_pass(
         &mut self,
         request: PassRequest<'_>,
         repeats: usize,
         keep: &dyn Fn(usize, usize) -> bool,
-        progress: &mut dyn FnMut(),
+        take: &mut dyn FnMut(ObjectFrame) -> Result<(), ObjectError>,
     ) -> Result<Vec<ClipPass>, ObjectError> {
         let PassRequest { clip, prepared, geometry, objects, logits } = request;
         if prepared.is_some() {
@@ -197,9 +201,11 @@ impl ClipRunner for GpuRunner {
         let first_ends: Vec<usize> = plan.objects.iter().map(|object| object.end - more).collect();
         let mut passes: Vec<ClipPass> = objects.iter().map(|_| ClipPass::default()).collect();
         let (width, height) = geometry.video_size();
-        let mut take = |result: FrameResult<'_>| -> Result<()> {
+        let mut refused = None;
+        let mut receive = |result: FrameResult<'_>| -> Result<()> {
             let FrameResult { object, position, results, times, logits } = result;
             let pass = &mut passes[object];
+            let mut mask = None;
             pass.times.push(times);
             // A clip that comes again gives no more masks, so that memory does not grow with it;
             // and where the object's own part ends before that of others, what it runs on through
@@ -214,19 +220,31 @@ impl ClipRunner for GpuRunner {
                 if keep(object, times.frame) {
                     let words = results.words.chunks_exact(8);
                     let words = words.filter_map(|word| word.first_chunk().copied());
-                    let mask =
-                        Mask::from_words(width, height, words.map(u64::from_le_bytes).collect());
-                    let mask = mask.context("a mask of another size than the video came")?;
-                    pass.masks.push((times.frame, mask));
+                    let words = words.map(u64::from_le_bytes).collect();
+                    let whole = Mask::from_words(width, height, words);
+                    mask = Some(whole.context("a mask of another size than the video came")?);
                 }
             }
-            progress();
-            Ok(())
+            let frame = ObjectFrame {
+                object,
+                index: times.frame,
+                mask,
+                objectness: results.objectness,
+                predicted_iou: results.predicted_iou,
+                times,
+            };
+            take(frame).map_err(|error| {
+                refused = Some(error);
+                anyhow::anyhow!("the frame was not taken")
+            })
         };
-        let ran = pipeline::run(&mut self.pipeline, &plan, &mut take);
+        let ran = pipeline::run(&mut self.pipeline, &plan, &mut receive);
         self.note_reserved();
         let pool = self.pipeline.gpu().pool().usage();
         log::debug!("graphs: {:?}; device memory: {}", self.pipeline.replay(), pool.in_words());
+        if let Some(error) = refused {
+            return Err(error);
+        }
         match ran {
             Ok(()) => Ok(passes),
             Err(PassError::Clip(error)) => Err(ObjectError::Clip(error)),

@@ -6,15 +6,16 @@ crash.
 [`worker`] loads one model and measures object after object.
 */
 
-mod clip_run;
-mod gpu_runner;
+pub(crate) mod clip_run;
+pub(crate) mod gpu_runner;
+pub(crate) mod load;
 mod mask_file;
-mod object_error;
+pub(crate) mod object_error;
 mod object_run;
 mod overlay_file;
 pub mod plan;
 pub mod progress;
-mod runner;
+pub(crate) mod runner;
 mod scoring;
 pub mod supervise;
 mod teacher;

@@ -27,7 +27,7 @@ use vos::telemetry::Telemetry;
 use vos::tracker::NetworkPrompt;
 use vos::verdict::{self, Evidence};
 
-use super::clip_run::{ClipPass, Frames, Span};
+use super::clip_run::{ClipPass, Frames, Span, all_frames};
 use super::mask_file;
 use super::object_error::ObjectError;
 use super::overlay_file::{self, Shown};
@@ -386,14 +386,6 @@ fn of_the_same_frames(
         group.1.push(ready);
     }
     groups.into_values()
-}
-
-/// The frames that objects are fed together, from the first one's first to the last one's last;
-/// they lie on one grid.
-fn all_frames(tracked: &[Tracked]) -> Option<Span> {
-    let (start, end) = (|t: &Tracked| t.span.start, |t: &Tracked| t.span.end);
-    let (start, end) = tracked.iter().map(start).min().zip(tracked.iter().map(end).max())?;
-    Some(Span { start, end, stride: tracked.first()?.span.stride })
 }
 
 #[cfg(test)]

@@ -11,8 +11,9 @@ use vos::bundle::Manifest;
 use vos::dataset::Clip;
 use vos::geometry::Geometry;
 use vos::logits::Exchange;
+use vos::mask::Mask;
 use vos::predecode::PreparedClip;
-use vos::record::MemoryPeaks;
+use vos::record::{FrameTimes, MemoryPeaks};
 use vos::tracker::{Network, NetworkPrompt};
 
 /// Warm-up passes stop after this many frames: by then the memory bank (7) and the pointer bank
@@ -26,6 +27,23 @@ pub struct Tracked {
     pub prompt: NetworkPrompt,
     /// Its frames.
     pub span: Span,
+}
+
+/// One finished frame of one object.
+#[derive(Clone, Debug)]
+pub struct ObjectFrame {
+    /// Index among the pass's objects.
+    pub object: usize,
+    /// Index of the frame in the clip.
+    pub index: usize,
+    /// Its mask, where it is wanted.
+    pub mask: Option<Mask>,
+    /// Objectness logit.
+    pub objectness: f32,
+    /// The decoder's own IoU estimate.
+    pub predicted_iou: f32,
+    /// Times of the frame, which its objects share.
+    pub times: FrameTimes,
 }
 
 /// A pass over some objects of a clip, which share what objects can share.
@@ -71,24 +89,57 @@ pub trait ClipRunner {
         MemoryPeaks::default()
     }
 
+    /// The most points that one prompt may have; none where there is no limit but the graph's.
+    fn most_points(&self) -> Option<usize> {
+        None
+    }
+
     /// Why no further pass can run in this process, whatever the object; none where one can.
     fn lost(&self) -> Option<String> {
         None
     }
 
-    /// Runs a pass, `repeats` times over its frames; one result for each object. `keep` says of
-    /// which frames (object, index) the masks are wanted, `progress` hears of each finished frame
-    /// of an object.
+    /// Runs a pass, `repeats` times over its frames; one result for each object, without its masks: `take` gets each
+    /// finished frame of an object. `keep` says of which frames (object, index) it gets the mask.
+    ///
+    /// # Errors
+    /// A frame that cannot be decoded, a network that fails, or an error of `take`, which ends the pass.
+    fn stream_pass(
+        &mut self,
+        request: PassRequest<'_>,
+        repeats: usize,
+        keep: &dyn Fn(usize, usize) -> bool,
+        take: &mut dyn FnMut(ObjectFrame) -> Result<(), ObjectError>,
+    ) -> Result<Vec<ClipPass>, ObjectError>;
+
+    /// The same with the wanted masks in the results; `progress` hears of each finished frame of an object.
+    ///
+    /// # Errors
+    /// As [`Self::stream_pass`].
     fn run_pass(
         &mut self,
         request: PassRequest<'_>,
         repeats: usize,
         keep: &dyn Fn(usize, usize) -> bool,
         progress: &mut dyn FnMut(),
-    ) -> Result<Vec<ClipPass>, ObjectError>;
+    ) -> Result<Vec<ClipPass>, ObjectError> {
+        let mut masks: Vec<Vec<(usize, Mask)>> = vec![Vec::new(); request.objects.len()];
+        let mut take = |frame: ObjectFrame| {
+            if let (Some(mask), Some(masks)) = (frame.mask, masks.get_mut(frame.object)) {
+                masks.push((frame.index, mask));
+            }
+            progress();
+            Ok(())
+        };
+        let mut passes = self.stream_pass(request, repeats, keep, &mut take)?;
+        for (pass, masks) in passes.iter_mut().zip(masks) {
+            pass.masks = masks;
+        }
+        Ok(passes)
+    }
 }
 
-/// A network that the tracker drives, one object after the other.
+/// A network that the tracker drives. Objects of one pass share each frame's features.
 pub struct StepByStep<N>(pub N);
 
 impl<N: Network> ClipRunner for StepByStep<N> {
@@ -96,21 +147,14 @@ impl<N: Network> ClipRunner for StepByStep<N> {
         self.0.manifest()
     }
 
-    fn run_pass(
+    fn stream_pass(
         &mut self,
         request: PassRequest<'_>,
         _repeats: usize,
         keep: &dyn Fn(usize, usize) -> bool,
-        progress: &mut dyn FnMut(),
+        take: &mut dyn FnMut(ObjectFrame) -> Result<(), ObjectError>,
     ) -> Result<Vec<ClipPass>, ObjectError> {
         let PassRequest { clip, prepared, geometry, objects, logits } = request;
-        let frames = Frames { clip, prepared, geometry };
-        let one = |(at, object): (usize, &Tracked)| {
-            let (span, prompt) = (object.span, &object.prompt);
-            let keep = |index| keep(at, index);
-            let exchange = logits.get(at).copied().unwrap_or_default();
-            run_pass(&mut self.0, frames, span, prompt, exchange, keep, |_| progress())
-        };
-        objects.iter().enumerate().map(one).collect()
+        run_pass(&mut self.0, Frames { clip, prepared, geometry }, objects, logits, keep, take)
     }
 }

@@ -11,17 +11,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use super::gpu_runner::{GpuRunner, Opened};
+use super::gpu_runner::Opened;
+use super::load::RuntimePlan;
 use super::object_error::ObjectError;
 use super::object_run::{ObjectRunner, Recorded};
-use super::plan::{BenchModel, GpuPlan, Job};
+use super::plan::{BenchModel, Job};
 use super::progress::{Doing, Progress};
-use super::runner::{ClipRunner, StepByStep};
+use super::runner::ClipRunner;
 use super::watch;
 use host::child;
-use runtime::backend::{self, OrtNetwork};
-use runtime::pipeline::Mode;
-use vos::bundle::{Bundle, Manifest, Role};
+use vos::bundle::Manifest;
 use vos::dataset;
 use vos::files::Facts;
 use vos::prompt::PromptKind;
@@ -170,53 +169,17 @@ fn lost(runner: &ObjectRunner<'_>, video: &str, name: &str, error: &ObjectError)
 }
 
 fn load(job: &Job, model: &BenchModel) -> Result<(Box<dyn ClipRunner>, Loaded)> {
-    match &job.plan.gpu {
-        Some(gpu) => load_engines(job, gpu, model),
-        None => load_graphs(job, model),
-    }
-}
-
-fn load_engines(
-    job: &Job,
-    gpu: &GpuPlan,
-    model: &BenchModel,
-) -> Result<(Box<dyn ClipRunner>, Loaded)> {
     let with_mask = model.tag.prompt == PromptKind::Mask;
-    let (runner, opened) = GpuRunner::open(gpu, &model.dir, with_mask)?;
+    let (runner, opened) = RuntimePlan::of(&job.plan).load(&model.dir, with_mask)?;
+    let Opened { backend, device, load_ms, library, version } = opened;
     let conditions = Conditions {
-        backend: Some(opened.backend.clone()),
-        device: opened.device.clone(),
-        mode: gpu.options.mode,
+        backend: Some(backend),
+        device,
+        mode: job.plan.mode(),
         ..conditions(job, model, runner.manifest())
     };
-    let Opened { load_ms, library, version, .. } = opened;
     let loaded = Loaded { conditions, load_ms, library, version, gpu: None };
-    Ok((Box::new(runner), loaded))
-}
-
-fn load_graphs(job: &Job, model: &BenchModel) -> Result<(Box<dyn ClipRunner>, Loaded)> {
-    let bundle = Bundle::open(&model.dir)?;
-    let with_mask = model.tag.prompt == PromptKind::Mask;
-    let mut roles = vec![Role::Encoder, Role::Prompt, Role::Track, Role::Memory];
-    roles.extend(with_mask.then_some(Role::MaskPrompt));
-    // Before the clock starts: reading every byte of the graphs is not loading them.
-    bundle.verify(&roles)?;
-    let (environment, library) = backend::open(job.plan.ort_lib.as_deref())?;
-    let start = Instant::now();
-    let network =
-        OrtNetwork::open(&environment, &bundle, job.plan.provider, job.plan.threads, with_mask)?;
-    let load_ms = start.elapsed().as_secs_f64() * 1e3;
-    let backend = backend::describe(job.plan.provider, &library);
-    let conditions = Conditions {
-        backend: Some(backend.clone()),
-        device: backend::device_name(job.plan.provider),
-        mode: Mode::Latency,
-        ..conditions(job, model, &bundle.manifest)
-    };
-    let version = format!("{backend}, {}", backend::build_info());
-    let library = format!("{} ({})", library.display(), backend::build_info());
-    let loaded = Loaded { conditions, load_ms, library, version, gpu: None };
-    Ok((Box::new(StepByStep(network)), loaded))
+    Ok((runner, loaded))
 }
 
 /// What a row states whatever the backend is.

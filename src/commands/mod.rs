@@ -32,6 +32,7 @@ pub mod started_bench;
 pub mod suite;
 pub mod synth;
 pub mod test_run;
+pub mod track;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -67,6 +68,8 @@ pub enum Command {
     Setup(setup::SetupArgs),
     /// Fetch released checkpoints by name and export them to bundles.
     Fetch(fetch::FetchArgs),
+    /// Track objects through a video of yours: overlay, masks, a line for each frame.
+    Track(Box<track::TrackArgs>),
     /// Run every step once on a synthetic clip with a small network.
     TestRun(test_run::TestRunArgs),
     /// Run models over the clips of a split; write speed and accuracy to CSV files.
@@ -115,6 +118,9 @@ pub enum Command {
     /// One probe of the doctor in a process of its own; `doctor` starts it.
     #[command(hide = true)]
     DoctorWorker,
+    /// One clip of `track` in a process of its own.
+    #[command(hide = true)]
+    TrackWorker,
     /// One model of a bench in a process of its own; `bench` starts it.
     #[command(hide = true)]
     BenchWorker,
@@ -139,6 +145,7 @@ impl Command {
             Self::Doctor(args) => doctor::run(args),
             Self::Setup(args) => setup::run(args),
             Self::Fetch(args) => fetch::run(args),
+            Self::Track(args) => track::run(*args),
             Self::TestRun(args) => test_run::run(args),
             Self::Bench(args) => bench::run(*args),
             Self::Compare(args) => compare::run(*args),
@@ -161,6 +168,7 @@ impl Command {
             Self::Completions(args) => completions::run(args),
             Self::Man(args) => man::run(args),
             Self::DoctorWorker => crate::doctor::worker::run().map(|()| Outcome::Done),
+            Self::TrackWorker => crate::track::worker::run().map(|()| Outcome::Done),
             Self::BenchWorker => crate::bench::worker::run().map(|()| Outcome::Done),
             Self::BuildWorker => runtime::builder::worker::run().map(|()| Outcome::Done),
             Self::SelftestWorker => crate::selftest::worker::run().map(|()| Outcome::Done),

@@ -91,7 +91,7 @@ fn what_differs_is_said_in_words_that_the_program_takes() {
     });
     let contract = folder.bundle.contract.clone();
     for plan in &mut folder.plans {
-        plan.settings.profiles = profiles(folder.bundle.graph(plan.role).unwrap(), &contract, 4);
+        plan.settings.profiles = profiles(folder.bundle.graph(plan.role).unwrap(), &contract, 4, 3);
     }
     let memory = folder.plans.iter_mut().find(|plan| plan.role == Role::Memory).unwrap();
     memory.settings.fp32_pins = Fp32Pins::Whole;
@@ -102,6 +102,7 @@ fn what_differs_is_said_in_words_that_the_program_takes() {
         (Some(256), Some(Precision::Fp16), Some(TrackVariant::PerFillLevel))
     );
     assert_eq!((args.max_objects, args.opt_level, args.timing_runs), (4, Some(5), Some(8)));
+    assert_eq!(args.prompt_points, 3);
     assert_eq!(
         (args.workspace_mb, args.tactic_mb, args.memory_mb),
         (Some(1024), Some(300), Some(4000))

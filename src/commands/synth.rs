@@ -10,7 +10,7 @@ use clap::Args;
 use super::Outcome;
 use crate::commands::headings::{DATA, OUTPUT};
 use host::UsageError;
-use vos::synth::{SynthOptions, check, write_split};
+use vos::synth::{MASK_STRIDE, SynthOptions, check, write_split};
 
 /// Flags of `segtrt synth`.
 #[derive(Debug, Args)]
@@ -40,6 +40,9 @@ pub struct SynthArgs {
     /// apart.
     #[arg(long, help_heading = DATA)]
     pub alike: bool,
+    /// Write the masks of every K-th frame; 4 gives SA-V's 6 masks a second.
+    #[arg(long, help_heading = DATA, value_name = "K", default_value_t = MASK_STRIDE)]
+    pub mask_stride: usize,
     /// Print the written files as JSON.
     #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
@@ -53,9 +56,19 @@ fn parse_size(text: &str) -> Result<(usize, usize), String> {
 
 /// Writes a synthetic split and says where it is.
 pub fn run(args: SynthArgs) -> Result<Outcome> {
-    let SynthArgs { out, videos, objects, frames, size: (width, height), seed, alike, json } = args;
-    let options =
-        SynthOptions { out: out.clone(), videos, objects, frames, width, height, seed, alike };
+    let SynthArgs { out, videos, objects, frames, seed, alike, mask_stride, json, .. } = args;
+    let (width, height) = args.size;
+    let options = SynthOptions {
+        out: out.clone(),
+        videos,
+        objects,
+        frames,
+        width,
+        height,
+        seed,
+        alike,
+        mask_stride,
+    };
     check(&options).map_err(|error| UsageError(error.to_string()))?;
     let summary = write_split(&options)?;
     if json {

@@ -184,7 +184,7 @@ pub(crate) mod tests {
                 segtrt: "0.1.0".to_owned(),
             },
             settings: Settings {
-                profiles: profiles(graph, &manifest.contract, 1),
+                profiles: profiles(graph, &manifest.contract, 1, 2),
                 ..Settings::plain(Precision::Fp16)
             },
             build: BuildCost::default(),

@@ -22,7 +22,7 @@ use vos::bundle::{Bundle, MemoryEncoderPart, Role};
 use vos::model_tag::ModelTag;
 use vos::precision::Precision;
 use vos::prompt::PromptKind;
-use vos::synth::{SynthOptions, write_split};
+use vos::synth::{MASK_STRIDE, SynthOptions, write_split};
 
 /// Frames of the clip: the prompted one and five that read a memory that fills. A large model takes
 /// a CPU seconds a frame.
@@ -85,6 +85,7 @@ pub fn make(scratch: &Path) -> Result<()> {
         height,
         seed: 7,
         alike: false,
+        mask_stride: MASK_STRIDE,
     })
     .map(|_| ())
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use vos::dataset;
-use vos::synth::{SynthOptions, write_split};
+use vos::synth::{MASK_STRIDE, SynthOptions, write_split};
 
 fn options(out: &Path) -> SynthOptions {
     SynthOptions {
@@ -18,6 +18,7 @@ fn options(out: &Path) -> SynthOptions {
         height: 61,
         seed: 5,
         alike: false,
+        mask_stride: MASK_STRIDE,
     }
 }
 

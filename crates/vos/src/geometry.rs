@@ -14,6 +14,9 @@ use serde::{Deserialize, Serialize};
 use crate::mask::Mask;
 use crate::prompt::Prompt;
 
+/// Labels of a box's corners, top left and bottom right, in Meta's prompt encoder.
+const CORNERS: [i32; 2] = [2, 3];
+
 /// How the video is fitted into the square.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -61,9 +64,9 @@ pub struct Geometry {
 /// A prompt for the prompt step: coordinates in network pixels and a label for each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkPoints {
-    /// (x, y) in [0, side - 1].
+    /// (x, y). In [0, side - 1], but for [`Prompt::Clicks`], which are not clipped.
     pub coords: Vec<[f32; 2]>,
-    /// 1 positive click, 2 top-left and 3 bottom-right corner of a box.
+    /// 1 positive click, 0 negative click, 2 top-left and 3 bottom-right corner of a box.
     pub labels: Vec<i32>,
 }
 
@@ -113,15 +116,20 @@ impl Geometry {
 
     /// A point of the video in network pixels, `p * scale + padding`, clipped to [0, side - 1].
     pub fn to_network(&self, x: f32, y: f32) -> [f32; 2] {
-        let (scale_x, scale_y) = self.scale();
         let last = (self.side - 1) as f64;
-        let map = |p: f32, scale: f64, pad: usize| {
-            (f64::from(p) * scale + pad as f64).clamp(0.0, last) as f32
-        };
+        self.mapped(x, y).map(|p| p.clamp(0.0, last) as f32)
+    }
+
+    fn mapped(&self, x: f32, y: f32) -> [f64; 2] {
+        let (scale_x, scale_y) = self.scale();
+        let map = |p: f32, scale: f64, pad: usize| f64::from(p) * scale + pad as f64;
         [map(x, scale_x, self.content.x), map(y, scale_y, self.content.y)]
     }
 
-    /// A click or box as coordinates and labels; a mask is returned unchanged.
+    /// Clicks and boxes as coordinates and labels; a mask is returned unchanged.
+    ///
+    /// [`Prompt::Clicks`] are mapped as Meta's predictor maps them: the box's corners first, and a
+    /// coordinate in the last pixel of a large video is not moved. The predecessor clips it.
     pub fn points<'p>(&self, prompt: &'p Prompt) -> Result<NetworkPoints, &'p Mask> {
         match *prompt {
             Prompt::Point { x, y } => {
@@ -129,8 +137,19 @@ impl Geometry {
             }
             Prompt::Box { x_min, y_min, x_max, y_max } => Ok(NetworkPoints {
                 coords: vec![self.to_network(x_min, y_min), self.to_network(x_max, y_max)],
-                labels: vec![2, 3],
+                labels: CORNERS.to_vec(),
             }),
+            Prompt::Clicks(ref given) => {
+                let corners = given.bbox.map(|[left, top, right, bottom]| {
+                    [(left, top, CORNERS[0]), (right, bottom, CORNERS[1])]
+                });
+                let clicks = given.clicks.iter().map(|c| (c.x, c.y, i32::from(c.positive)));
+                let points = corners.into_iter().flatten().chain(clicks);
+                let (coords, labels) = points
+                    .map(|(x, y, label)| (self.mapped(x, y).map(|p| p as f32), label))
+                    .unzip();
+                Ok(NetworkPoints { coords, labels })
+            }
             Prompt::Mask(ref mask) => Err(mask),
         }
     }

@@ -21,6 +21,7 @@ pub mod model_tag;
 pub mod morphology;
 pub mod noise;
 pub mod overlay;
+pub mod palette_png;
 pub mod platform;
 pub mod precision;
 pub mod predecode;

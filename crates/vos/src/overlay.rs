@@ -7,6 +7,7 @@ Output gets its final name when it is complete.
 */
 
 mod film;
+mod objects;
 mod paint;
 mod thumbnail;
 
@@ -20,6 +21,7 @@ use crate::mask::Mask;
 use crate::prompt::Prompt;
 use crate::record::ObjectKey;
 use film::Film;
+pub use objects::{Corner, ObjectLayer, colour_of, paint_objects, paint_text};
 pub use paint::{paint, paint_outline, paint_prompt, write_png};
 pub use thumbnail::{jpeg, shrink, write_jpeg};
 
@@ -91,7 +93,20 @@ impl OverlayWriter {
         size: (usize, usize),
         stride: usize,
     ) -> Result<Self> {
-        let name = key.file_stem();
+        Self::named(ffmpeg, out_dir, &key.file_stem(), size, stride)
+    }
+
+    /// As [`Self::create_with`], for any name of the file or folder.
+    ///
+    /// # Errors
+    /// Errors of [`Self::create`].
+    pub fn named(
+        ffmpeg: Option<Ffmpeg>,
+        out_dir: &Path,
+        name: &str,
+        size: (usize, usize),
+        stride: usize,
+    ) -> Result<Self> {
         let plain = !name.contains(['/', '\\']);
         ensure!(
             plain,
@@ -140,6 +155,32 @@ impl OverlayWriter {
         if let Some(prompt) = layers.prompt {
             paint_prompt(&mut self.painted, self.size, prompt);
         }
+        self.write_painted()
+    }
+
+    /// Adds a frame that `paint` completes, interleaved RGB of the overlay's size.
+    ///
+    /// # Errors
+    /// The frame has another size, the disk is full, or `ffmpeg` failed.
+    pub fn write_with(
+        &mut self,
+        frame: &RgbImage,
+        paint: impl FnOnce(&mut [u8], (usize, usize)),
+    ) -> Result<()> {
+        let (width, height) = self.size;
+        ensure!(
+            (frame.width, frame.height) == self.size,
+            "the overlay has {width}x{height} pixels, the frame {}x{}",
+            frame.width,
+            frame.height
+        );
+        self.painted.clear();
+        self.painted.extend_from_slice(&frame.data);
+        paint(&mut self.painted, self.size);
+        self.write_painted()
+    }
+
+    fn write_painted(&mut self) -> Result<()> {
         match &mut self.target {
             Target::Film(film) => film.write(&self.painted),
             Target::Frames { temporary, next, .. } => {

@@ -1,8 +1,8 @@
 /*!
-Prompts: one click, a box or a mask of an object on one frame.
+Prompts: clicks, a box or a mask of an object on one frame.
 
-The prompt is derived from the ground truth of the object's first annotated frame. There are two
-policies, because the predecessor's click can lie outside the object or on a stray speck of it. Rows
+A bench derives the prompt from the ground truth of the object's first annotated frame; `track`
+takes the user's. There are two policies, because the predecessor's click can lie outside the object or on a stray speck of it. Rows
 with that policy are comparable with its old files; rows with [`PromptPolicy::Interior`] say more
 about the model.
 */
@@ -89,8 +89,40 @@ pub enum Prompt {
         /// Bottom-most row.
         y_max: f32,
     },
+    /// Clicks, positive and negative, with or without a box.
+    Clicks(Clicks),
     /// The object's mask.
     Mask(Mask),
+}
+
+/// A click in video pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Click {
+    /// Column.
+    pub x: f32,
+    /// Row.
+    pub y: f32,
+    /// Whether it lies on the object; else it lies on something that is not the object.
+    pub positive: bool,
+}
+
+/// The clicks of one object on one frame, given together.
+///
+/// Meta's predictor takes them in one call, the box before the clicks. Clicks that correct an
+/// earlier mask, in a later call, are another input, which this type does not express.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Clicks {
+    /// A box with inclusive corners: left, top, right, bottom.
+    pub bbox: Option<[f32; 4]>,
+    /// The clicks in the order of the user.
+    pub clicks: Vec<Click>,
+}
+
+impl Clicks {
+    /// Points of the prompt encoder: a box counts as two.
+    pub fn points(&self) -> usize {
+        self.clicks.len() + if self.bbox.is_some() { 2 } else { 0 }
+    }
 }
 
 impl Prompt {

@@ -4,13 +4,14 @@ use serde_json::json;
 
 use super::*;
 use crate::bench::plan::PredecodedPlan;
+use crate::bench::runner::ObjectFrame;
 use vos::bundle::{Bundle, Manifest};
 use vos::dataset;
 use vos::predecode::{self, Options, Values};
 use vos::prompt::PromptKind;
 use vos::record::FrameTime;
 use vos::strides::Strides;
-use vos::synth::{SPLIT_NAME, SynthOptions, write_split};
+use vos::synth::{MASK_STRIDE, SPLIT_NAME, SynthOptions, write_split};
 
 /// Fails in every pass; counts those that had frames of a file.
 struct Failing {
@@ -23,12 +24,12 @@ impl ClipRunner for Failing {
         &self.manifest
     }
 
-    fn run_pass(
+    fn stream_pass(
         &mut self,
         request: PassRequest<'_>,
         _repeats: usize,
         _keep: &dyn Fn(usize, usize) -> bool,
-        _progress: &mut dyn FnMut(),
+        _take: &mut dyn FnMut(ObjectFrame) -> Result<(), ObjectError>,
     ) -> Result<Vec<ClipPass>, ObjectError> {
         self.prepared += usize::from(request.prepared.is_some());
         Err(ObjectError::inference(1, anyhow::anyhow!("no")))
@@ -46,29 +47,26 @@ impl ClipRunner for Resting<'_> {
         &self.manifest
     }
 
-    fn run_pass(
+    fn stream_pass(
         &mut self,
         request: PassRequest<'_>,
         _repeats: usize,
         keep: &dyn Fn(usize, usize) -> bool,
-        progress: &mut dyn FnMut(),
+        take: &mut dyn FnMut(ObjectFrame) -> Result<(), ObjectError>,
     ) -> Result<Vec<ClipPass>, ObjectError> {
         let mut pass = ClipPass::default();
         let mask =
             self.truth.mask(request.objects[0].span.start, request.geometry.video_size()).unwrap();
         for frame in request.objects[0].span.indices() {
-            pass.times.push(FrameTimes {
-                frame,
-                time: FrameTime::Latency(1.0),
-                ..FrameTimes::default()
-            });
+            let time = FrameTime::Latency(1.0);
+            let times = FrameTimes { frame, time, ..FrameTimes::default() };
+            pass.times.push(times);
             pass.objectness.push(1.0);
             pass.predicted_iou.push(1.0);
             pass.selections.push(None);
-            if keep(0, frame) {
-                pass.masks.push((frame, mask.clone()));
-            }
-            progress();
+            let mask = keep(0, frame).then(|| mask.clone());
+            let (objectness, predicted_iou) = (1.0, 1.0);
+            take(ObjectFrame { object: 0, index: frame, mask, objectness, predicted_iou, times })?;
         }
         Ok(vec![pass])
     }
@@ -90,6 +88,7 @@ fn each_mask_that_is_scored_or_written_is_told_of() {
         height,
         seed,
         alike,
+        mask_stride: MASK_STRIDE,
     };
     write_split(&synth).unwrap();
     let split = dataset::open(&split_dir, SPLIT_NAME).unwrap();
@@ -178,6 +177,7 @@ fn an_object_that_fails_leaves_the_checked_frames_to_the_next() {
         height,
         seed,
         alike,
+        mask_stride: MASK_STRIDE,
     };
     write_split(&synth).unwrap();
     let split = dataset::open(&split_dir, SPLIT_NAME).unwrap();

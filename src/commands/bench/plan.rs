@@ -20,7 +20,7 @@ use runtime::pipeline::{Mode, Options};
 use vos::dataset::{self, Dataset};
 use vos::predecode;
 use vos::strides::Strides;
-use vos::synth::{SynthOptions, write_split};
+use vos::synth::{MASK_STRIDE, SynthOptions, write_split};
 
 /// The predecessor's folders of its test mode.
 const TEST_SPLIT: &str = "test_synthetic_data";
@@ -218,12 +218,17 @@ fn write_test_split() -> Result<PathBuf> {
         height: 320,
         seed: 0,
         alike: false,
+        mask_stride: MASK_STRIDE,
     };
     write_split(&options)?;
     Ok(options.out)
 }
 
-fn gpu_plan(args: &GpuArgs) -> Result<GpuPlan> {
+/// How engines are run on a GPU.
+///
+/// # Errors
+/// [`UsageError`]: flags that contradict each other.
+pub(in crate::commands) fn gpu_plan(args: &GpuArgs) -> Result<GpuPlan> {
     if args.encode_batch > 1 && args.mode == Mode::Latency {
         let batch = args.encode_batch;
         bail!(UsageError(format!(

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::commands::headings::{GPU, MODEL, OUTPUT};
+use runtime::engine::MOST_POINTS;
 use runtime::engine::fp32_pins::Fp32Pins;
 use vos::bundle::Role;
 use vos::precision::Precision;
@@ -65,6 +66,10 @@ pub struct BuildEnginesArgs {
     /// bench needs 1.
     #[arg(long, help_heading = MODEL, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub max_objects: u16,
+    /// Most points of a prompt; each number gets an optimisation profile of the graph prompt. A
+    /// click is one point, a box two. track takes more than 2 where engines are built for them.
+    #[arg(long, help_heading = MODEL, default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=MOST_POINTS as i64))]
+    pub prompt_points: u16,
     /// How the track step handles a memory bank that is not full [default: the platform's].
     #[arg(long, help_heading = MODEL, value_enum)]
     pub track_variant: Option<TrackVariant>,

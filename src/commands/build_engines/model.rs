@@ -148,7 +148,8 @@ impl Request<'_> {
         let (role, bundle) = (graph.role, &build.bundle.manifest);
         let mut settings = self.settings(recipe);
         let objects = usize::from(self.args.max_objects);
-        settings.profiles = profiles(graph, &bundle.contract, objects);
+        let points = usize::from(self.args.prompt_points);
+        settings.profiles = profiles(graph, &bundle.contract, objects, points);
         let whole = recipe::computes_whole(self.precision, role, bundle);
         if whole || recipe::is_named(&self.args.fp32_graphs, role) {
             if recipe.fp32_pins == Fp32Pins::None {

@@ -13,7 +13,7 @@ use ort::session::{Session, SessionInputValue};
 use ort::value::{DynValue, TensorRef};
 
 use crate::backend::Provider;
-use vos::bundle::{Bundle, DType, Manifest, Role};
+use vos::bundle::{Bundle, Contract, DType, Manifest, Role};
 use vos::decode::RgbImage;
 use vos::geometry::{Geometry, NetworkPoints};
 use vos::predecode::PreparedFrame;
@@ -24,7 +24,7 @@ use vos::tracker::{FrameOutput, Network, NetworkPrompt, Selection, Slots};
 /// The names of the encoder's outputs, which all steps take.
 const FEATURES: [&str; 3] = ["feat", "hr0", "hr1"];
 
-/// One model in ONNX Runtime, one object at a time.
+/// One model in ONNX Runtime. Objects share the features of a frame.
 pub struct OrtNetwork {
     manifest: Manifest,
     encoder: Session,
@@ -36,11 +36,37 @@ pub struct OrtNetwork {
     geometry: Option<Geometry>,
     image: Vec<f32>,
     features: Vec<DynValue>,
+    objects: Vec<ObjectState>,
+    /// The object of the steps that follow.
+    current: usize,
+    /// Element types of memories and pointers.
+    bank_types: [DType; 2],
+}
+
+/// What is kept of one object from frame to frame.
+struct ObjectState {
     step: Option<StepOutput>,
     /// A teacher's logits for the memory of the frame at hand.
     taught: Option<Vec<f32>>,
     memories: Bank,
     pointers: Bank,
+}
+
+impl ObjectState {
+    /// Empty banks with memories and pointers of these element types.
+    fn new(contract: &Contract, [memory, pointer]: [DType; 2]) -> Result<Self> {
+        let memory_values = contract.memory_tokens * contract.memory_channels;
+        Ok(Self {
+            step: None,
+            taught: None,
+            memories: Bank::new(contract.max_memories, memory_values, memory)?,
+            pointers: Bank::new(contract.max_pointers, contract.pointer_channels, pointer)?,
+        })
+    }
+
+    fn step_output(&self) -> Result<&StepOutput> {
+        self.step.as_ref().context("no step has run on this frame")
+    }
 }
 
 /// What the prompt or track step left behind.
@@ -90,6 +116,7 @@ impl OrtNetwork {
                 format!("the track graph of {} has no input {input}", bundle.dir.display())
             })
         };
+        let bank_types = [dtype_of("mem")?, dtype_of("ptrs")?];
         Ok(Self {
             encoder: load(Role::Encoder)?,
             prompt: load(Role::Prompt)?,
@@ -100,24 +127,19 @@ impl OrtNetwork {
             geometry: None,
             image: Vec::new(),
             features: Vec::new(),
-            step: None,
-            taught: None,
-            memories: Bank::new(
-                contract.max_memories,
-                contract.memory_tokens * contract.memory_channels,
-                dtype_of("mem")?,
-            )?,
-            pointers: Bank::new(
-                contract.max_pointers,
-                contract.pointer_channels,
-                dtype_of("ptrs")?,
-            )?,
+            objects: vec![ObjectState::new(contract, bank_types)?],
+            current: 0,
+            bank_types,
             manifest: bundle.manifest.clone(),
         })
     }
 
-    fn step_output(&self) -> Result<&StepOutput> {
-        self.step.as_ref().context("no step has run on this frame")
+    fn object(&self) -> Result<&ObjectState> {
+        self.objects.get(self.current).context("no object is selected")
+    }
+
+    fn object_mut(&mut self) -> Result<&mut ObjectState> {
+        self.objects.get_mut(self.current).context("no object is selected")
     }
 }
 
@@ -192,8 +214,21 @@ impl Network for OrtNetwork {
         self.preprocessor = Some(Preprocessor::new(geometry, contract.mean, contract.std));
         self.geometry = Some(geometry.clone());
         self.features.clear();
-        self.step = None;
-        self.taught = None;
+        // The bank of a further object is allocated when it is selected.
+        self.objects.truncate(1);
+        self.current = 0;
+        let first = self.object_mut()?;
+        first.step = None;
+        first.taught = None;
+        Ok(())
+    }
+
+    fn select_object(&mut self, object: usize) -> Result<()> {
+        while self.objects.len() <= object {
+            let state = ObjectState::new(&self.manifest.contract, self.bank_types)?;
+            self.objects.push(state);
+        }
+        self.current = object;
         Ok(())
     }
 
@@ -240,7 +275,8 @@ impl Network for OrtNetwork {
                 inputs.push(("coords", coords.into()));
                 inputs.push(("labels", labels.into()));
                 inputs.push(("multi", multi.into()));
-                self.step = Some(run_step(&mut self.prompt, inputs, prompt.selects())?);
+                let step = run_step(&mut self.prompt, inputs, prompt.selects())?;
+                self.object_mut()?.step = Some(step);
             }
             NetworkPrompt::Mask(mask) => {
                 let side = self.manifest.model.imgsz;
@@ -249,7 +285,8 @@ impl Network for OrtNetwork {
                 let shape = [1, 1, side as i64, side as i64];
                 let pixels = TensorRef::from_array_view((shape, mask.as_slice())).map_err(plain)?;
                 inputs.push(("mask", pixels.into()));
-                self.step = Some(run_step(session, inputs, false)?);
+                let step = run_step(session, inputs, false)?;
+                self.object_mut()?.step = Some(step);
             }
         }
         Ok(())
@@ -266,19 +303,21 @@ impl Network for OrtNetwork {
         let times = TensorRef::from_array_view(([n as i64], selection.pointer_times.as_slice()))
             .map_err(plain)?;
         let mut inputs = feature_inputs(&self.features);
-        inputs.push(("mem", self.memories.filled(f, &mem_shape)?));
+        let object = self.objects.get_mut(self.current).context("no object is selected")?;
+        inputs.push(("mem", object.memories.filled(f, &mem_shape)?));
         inputs.push(("tidx", rows.into()));
-        inputs.push(("ptrs", self.pointers.filled(n, &ptr_shape)?));
+        inputs.push(("ptrs", object.pointers.filled(n, &ptr_shape)?));
         if contract.pointer_times {
             inputs.push(("ptr_t", times.into()));
         }
-        self.step = Some(run_step(&mut self.track, inputs, true)?);
+        let step = run_step(&mut self.track, inputs, true)?;
+        object.step = Some(step);
         Ok(())
     }
 
     fn output(&mut self) -> Result<FrameOutput> {
         let geometry = self.geometry.as_ref().context("no clip has begun")?;
-        let step = self.step_output()?;
+        let step = self.object()?.step_output()?;
         let logits = self.logits()?;
         Ok(FrameOutput {
             mask: geometry.upsample(logits, self.manifest.contract.low_size),
@@ -290,7 +329,8 @@ impl Network for OrtNetwork {
     }
 
     fn logits(&self) -> Result<&[f32]> {
-        let (_, logits) = self.step_output()?.low.try_extract_tensor::<f32>().map_err(plain)?;
+        let (_, logits) =
+            self.object()?.step_output()?.low.try_extract_tensor::<f32>().map_err(plain)?;
         Ok(logits)
     }
 
@@ -299,16 +339,17 @@ impl Network for OrtNetwork {
         if logits.len() != expected {
             bail!("a teacher's {} logits came, the memory graph takes {expected}", logits.len());
         }
-        self.taught = Some(logits.iter().map(|value| value.to_f32()).collect());
+        self.object_mut()?.taught = Some(logits.iter().map(|value| value.to_f32()).collect());
         Ok(())
     }
 
     fn memorise(&mut self, slots: Slots, binarise: bool) -> Result<()> {
-        let step = self.step.as_ref().context("no step has run on this frame")?;
+        let object = self.objects.get_mut(self.current).context("no object is selected")?;
+        // For this frame alone: the next one is taught anew, or not at all.
+        let taught = object.taught.take();
+        let step = object.step.as_ref().context("no step has run on this frame")?;
         let binar = [f32::from(u8::from(binarise))];
         let binar = TensorRef::from_array_view(([1_i64], &binar[..])).map_err(plain)?;
-        // For this frame alone: the next one is taught anew, or not at all.
-        let taught = self.taught.take();
         let side = self.manifest.contract.low_size as i64;
         let low: SessionInputValue<'_> = match &taught {
             Some(logits) => TensorRef::from_array_view(([1, 1, side, side], logits.as_slice()))
@@ -324,8 +365,8 @@ impl Network for OrtNetwork {
         ];
         let outputs = self.memory.run(inputs).map_err(plain)?;
         let memory = outputs.get("mem").context("the memory graph gave no output mem")?;
-        self.memories.write(slots.memory, memory)?;
-        self.pointers.write(slots.pointer, &step.pointer)
+        object.memories.write(slots.memory, memory)?;
+        object.pointers.write(slots.pointer, &step.pointer)
     }
 }
 

@@ -10,7 +10,7 @@ use clap::ValueEnum;
 
 use super::recipe::{computes_whole, recipes, roles, track_variant_for};
 use crate::engine::fp32_pins::Fp32Pins;
-use crate::engine::{EngineManifest, PlanRecord};
+use crate::engine::{EngineManifest, PlanRecord, USUAL_POINTS};
 use host::shell;
 use tensorrt::Version;
 use vos::bundle::manifest::Axis;
@@ -117,8 +117,11 @@ impl EngineManifest {
                 .filter(|variant| taken_anyway != Some(*variant))
                 .map(|variant| format!("--track-variant {}", variant.name())),
         );
-        let objects = self.plans.iter().map(|plan| most_objects(plan, &self.bundle)).max();
-        words.extend(objects.filter(|most| *most > 1).map(|most| format!("--max-objects {most}")));
+        let most = |symbol| self.plans.iter().map(|plan| most_of(plan, &self.bundle, symbol)).max();
+        let objects = most("B").filter(|most| *most > 1);
+        words.extend(objects.map(|most| format!("--max-objects {most}")));
+        let points = most("P").filter(|most| *most > USUAL_POINTS.len() as i64);
+        words.extend(points.map(|most| format!("--prompt-points {most}")));
         words.extend(group.iter().flat_map(|group| group.flags(usual)));
         let table = self.sources.platforms.as_deref().filter(|table| table.is_file());
         words.extend(table.map(|table| path("--platforms", table)));
@@ -269,12 +272,12 @@ impl Group {
     }
 }
 
-/// The most objects that a plan has a profile for; one where its graph takes none.
-fn most_objects(plan: &PlanRecord, bundle: &Manifest) -> i64 {
-    let is_objects = |axis: &Axis| *axis == Axis::Symbol("B".to_owned());
+/// The most objects (`B`) or points (`P`) that a plan has a profile for; one where its graph takes none.
+fn most_of(plan: &PlanRecord, bundle: &Manifest, symbol: &str) -> i64 {
+    let is_wanted = |axis: &Axis| *axis == Axis::Symbol(symbol.to_owned());
     let inputs = bundle.graph(plan.role).into_iter().flat_map(|graph| &graph.inputs);
     let places =
-        inputs.filter_map(|input| Some((&input.name, input.shape.iter().position(is_objects)?)));
+        inputs.filter_map(|input| Some((&input.name, input.shape.iter().position(is_wanted)?)));
     let extents = places.flat_map(|(name, at)| {
         let shapes = plan.settings.profiles.iter().flat_map(|profile| &profile.shapes);
         let of_input = shapes.filter(move |(input, _)| input == name);

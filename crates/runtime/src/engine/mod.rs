@@ -15,5 +15,5 @@ pub mod timing_files;
 
 pub use manifest::{BuildCost, Builder, EngineManifest, LayerRecord, PlanRecord, engine_dir};
 pub use open::{open_part, open_plan, open_record};
-pub use profiles::{fill_levels, has_fill_levels, profiles};
+pub use profiles::{MOST_POINTS, USUAL_POINTS, fill_levels, has_fill_levels, profiles};
 pub use settings::{ProfileShapes, Settings};

@@ -11,13 +11,21 @@ use vos::bundle::Contract;
 use vos::bundle::manifest::{Axis, Graph};
 use vos::tracker::BankSchedule;
 
-/// A click is one point, a box two.
-const POINTS: [usize; 2] = [1, 2];
+/// Points of the prompts of a bench: a click is one point, a box two.
+pub const USUAL_POINTS: [usize; 2] = [1, 2];
+/// The most points of one prompt that engines can be built for.
+pub const MOST_POINTS: usize = 8;
 
 /// The profiles of one graph for up to `max_objects` objects at once; empty where all its shapes
 /// are fixed. The exact track step has those for one object alone: a bench tracks one after the
-/// other, and each further number would cost a profile for each fill level.
-pub fn profiles(graph: &Graph, contract: &Contract, max_objects: usize) -> Vec<ProfileShapes> {
+/// other, and each further number would cost a profile for each fill level. The prompt step has
+/// those for 1 to `max_points` points, at least 2.
+pub fn profiles(
+    graph: &Graph,
+    contract: &Contract,
+    max_objects: usize,
+    max_points: usize,
+) -> Vec<ProfileShapes> {
     if !has_open_axes(graph) {
         return Vec::new();
     }
@@ -26,11 +34,11 @@ pub fn profiles(graph: &Graph, contract: &Contract, max_objects: usize) -> Vec<P
     };
     let exact = has_fill_levels(graph);
     let most = if uses("B") && !exact { max_objects } else { 1 };
-    let points: &[usize] = if uses("P") { &POINTS } else { &POINTS[..1] };
+    let points = if uses("P") { max_points.max(USUAL_POINTS.len()) } else { 1 };
     let fills = if exact { fill_levels(contract) } else { vec![(0, 0)] };
     let mut profiles = Vec::new();
     for b in 1..=most {
-        for &p in points {
+        for p in 1..=points {
             for &(f, n) in &fills {
                 let sizes = [("B", b), ("P", p), ("F", f), ("N", n)];
                 profiles.push(profile(graph, &sizes.map(|(s, size)| (s, size, uses(s)))));
@@ -104,7 +112,7 @@ mod tests {
 
     fn of(role: Role, max_objects: usize) -> Vec<ProfileShapes> {
         let manifest = bundle().manifest;
-        profiles(manifest.graph(role).unwrap(), &manifest.contract, max_objects)
+        profiles(manifest.graph(role).unwrap(), &manifest.contract, max_objects, 2)
     }
 
     #[test]
@@ -124,6 +132,11 @@ mod tests {
         let labels: Vec<&str> = prompt.iter().map(|p| p.label.as_str()).collect();
         assert_eq!(labels, ["1 object, 1 point", "1 object, 2 points"]);
         assert_eq!(prompt[1].shapes[0], ("coords".to_owned(), vec![1, 2, 2]));
+        let manifest = bundle().manifest;
+        let graph = manifest.graph(Role::Prompt).unwrap();
+        let more = profiles(graph, &manifest.contract, 1, 8);
+        assert_eq!(more.len(), 8);
+        assert_eq!(more[7].shapes[0], ("coords".to_owned(), vec![1, 8, 2]));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::bound::{bind, tensor_of};
 use super::loaded_engine::LoadedEngine;
 use super::segmented_track::{KeySource, Pieces, SegmentedTrack};
 use super::step_engines::{KeyEngine, MemoryEncoderSource, StepEngines, TrackEngines};
-use crate::engine::fill_levels;
+use crate::engine::{MOST_POINTS, USUAL_POINTS, fill_levels};
 use cuda::{Gpu, Stream, View};
 use execution::{SharedEngine, TensorDesc};
 use kernels::{AttentionKernels, MaskDecoder, MemoryEncoder, MemoryKeyProj};
@@ -19,7 +19,7 @@ use vos::bundle::Contract;
 
 /// The contexts of one stream, which run one at a time.
 pub struct Contexts {
-    /// For one and for two points.
+    /// For one point, for two, and for as many more as the plan has profiles for.
     pub prompts: Vec<SharedEngine>,
     /// Where objects are prompted with masks.
     pub mask_prompt: Option<SharedEngine>,
@@ -148,11 +148,15 @@ impl Contexts {
         let make =
             |loaded: &LoadedEngine, profile: usize| bind(gpu, loaded, profile, scratch, stream);
         let track = Track::new(gpu, &engines.track, contract, kernels, scratch, stream)?;
-        let prompts = [1, 2].map(|points| {
-            make(&engines.prompt, engines.prompt.profile_for(&[("coords", vec![1, points, 2])])?)
-        });
+        let coords = |points: usize| [("coords", vec![1, points as i64, 2])];
+        let usual = USUAL_POINTS.map(|points| engines.prompt.profile_for(&coords(points)));
+        let more = (USUAL_POINTS.len() + 1..=MOST_POINTS)
+            .map_while(|points| engines.prompt.takes(&coords(points)).map(Ok));
+        let prompts = usual.into_iter().chain(more);
         Ok(Self {
-            prompts: prompts.into_iter().collect::<Result<_>>()?,
+            prompts: prompts
+                .map(|profile| make(&engines.prompt, profile?))
+                .collect::<Result<_>>()?,
             mask_prompt: engines
                 .mask_prompt
                 .as_ref()

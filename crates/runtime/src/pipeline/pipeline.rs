@@ -70,6 +70,11 @@ pub struct ClipSetup {
 }
 
 impl Pipeline {
+    /// The most points that a prompt may have.
+    pub fn most_points(&self) -> usize {
+        self.contexts.first().map_or(0, |contexts| contexts.prompts.len())
+    }
+
     /// Makes contexts and memory. With nvJPEG's library it decodes the frames, else libjpeg-turbo.
     ///
     /// # Errors

@@ -207,7 +207,13 @@ impl TrackedObject {
             NetworkPrompt::Points { points, .. } => {
                 let points = points.coords.len();
                 let engine = points.checked_sub(1).and_then(|at| self.contexts.prompts.get(at));
-                let refused = || format!("a prompt of {points} points; expected 1 or 2");
+                let most = self.contexts.prompts.len();
+                let refused = || {
+                    format!(
+                        "a prompt of {points} points; the prompt engine takes 1 to {most}. Build the engines again \
+                         with: segtrt build-engines --prompt-points {points}"
+                    )
+                };
                 (Key::Points { set, points }, engine.with_context(refused)?)
             }
             NetworkPrompt::Mask(_) => {

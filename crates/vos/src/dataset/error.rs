@@ -63,6 +63,25 @@ pub enum ClipError {
         /// The folder that was searched.
         dir: PathBuf,
     },
+    /// There is neither a video file nor a folder.
+    #[error(
+        "{} does not exist; name a video file or a folder of JPEG frames", path.display()
+    )]
+    NoClip {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A folder of frames has no JPEG file.
+    #[error(
+        "{} has no JPEG frame, found {found}; expected 00000.jpg, 00001.jpg, …. Convert other \
+         pictures: ffmpeg -i '%05d.png' -q:v 2 -start_number 0 '%05d.jpg'", dir.display()
+    )]
+    NoJpegs {
+        /// The folder.
+        dir: PathBuf,
+        /// Its first entries.
+        found: String,
+    },
     /// No object of the video is annotated.
     #[error(
         "No annotations found, skipping: expected {}", expected.display()
@@ -122,7 +141,8 @@ impl ClipError {
             Self::NotUtf8 { .. } => "not_utf8",
             Self::FrameNames { .. } => "frame_names",
             Self::LostFrame { .. } => "unreadable_frame",
-            Self::NoFrames { .. } => "no_frames",
+            Self::NoFrames { .. } | Self::NoJpegs { .. } => "no_frames",
+            Self::NoClip { .. } => "missing_video",
             Self::NoAnnotations { .. } => "no_annotations",
             Self::Unlistable { .. } => "unreadable_folder",
             Self::Ffmpeg(error) => error.code(),

@@ -17,12 +17,14 @@ pub mod sav;
 mod select;
 mod shuffle;
 mod truth;
+mod unannotated;
 
 pub use error::{ClipError, MaskError};
 pub use frames::Frames;
 pub use open::open;
 pub use select::select;
 pub use shuffle::{Mt19937, shuffle};
+pub use unannotated::unannotated;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

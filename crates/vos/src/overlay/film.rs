@@ -50,6 +50,10 @@ impl Film {
         output.push(temporary.path().join(UNFINISHED));
         command.arg(output);
         command.stdin(Stdio::piped()).stderr(log.try_clone()?);
+        // A terminal sends Ctrl-C to the whole process group. The film is finished by its writer,
+        // which closes the pipe.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let child = command
             .spawn()
             .with_context(|| format!("cannot start ffmpeg for {}", path.display()))?;

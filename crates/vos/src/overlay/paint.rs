@@ -73,6 +73,16 @@ pub fn paint_prompt(rgb: &mut [u8], (width, height): (usize, usize), prompt: &Pr
                 fill([x, y_min, x, y_max], line, RED);
             }
         }
+        Prompt::Clicks(ref given) => {
+            for click in &given.clicks {
+                let point = Prompt::Point { x: click.x, y: click.y };
+                paint_prompt(rgb, (width, height), &point);
+            }
+            if let Some([x_min, y_min, x_max, y_max]) = given.bbox {
+                let corners = Prompt::Box { x_min, y_min, x_max, y_max };
+                paint_prompt(rgb, (width, height), &corners);
+            }
+        }
         Prompt::Mask(_) => {}
     }
 }

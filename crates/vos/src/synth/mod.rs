@@ -20,7 +20,7 @@ use scene::Scene;
 
 /// Name of the written split; its manifest is `sav_val.txt`.
 pub const SPLIT_NAME: &str = "sav_val";
-/// Masks are written for every fourth frame: 24 frames and 6 masks a second, as in SA-V.
+/// The usual [`SynthOptions::mask_stride`]: 24 frames and 6 masks a second, as in SA-V.
 pub const MASK_STRIDE: usize = 4;
 const LARGEST_SIDE: usize = 8192;
 /// Space of each object on the first frame, in pixels a side.
@@ -47,6 +47,8 @@ pub struct SynthOptions {
     /// All objects of a video have one outline, size and texture, so that the prompt alone tells
     /// them apart.
     pub alike: bool,
+    /// Masks are written for every frame whose number is a multiple of this, at least 1.
+    pub mask_stride: usize,
 }
 
 /// Number of written files.
@@ -73,14 +75,14 @@ pub fn write_split(options: &SynthOptions) -> Result<SynthSummary> {
         (0..options.frames).into_par_iter().try_for_each(|frame| {
             let view = scene.render(frame);
             split.write_frame(&video, frame, &view)?;
-            if frame % MASK_STRIDE == 0 {
+            if frame % options.mask_stride == 0 {
                 split.write_masks(&video, frame, options.objects, &view)?;
             }
             anyhow::Ok(())
         })?;
         split.finish_video(&video)?;
         summary.frames += options.frames;
-        summary.masks += options.objects * options.frames.div_ceil(MASK_STRIDE);
+        summary.masks += options.objects * options.frames.div_ceil(options.mask_stride);
     }
     Ok(summary)
 }
@@ -91,7 +93,13 @@ pub fn write_split(options: &SynthOptions) -> Result<SynthSummary> {
 /// An option is out of range; the message has its flag.
 pub fn check(options: &SynthOptions) -> Result<()> {
     let &SynthOptions { videos, objects, frames, width, height, .. } = options;
-    for (name, value) in [("videos", videos), ("objects", objects), ("frames", frames)] {
+    let numbers = [
+        ("videos", videos),
+        ("objects", objects),
+        ("frames", frames),
+        ("mask-stride", options.mask_stride),
+    ];
+    for (name, value) in numbers {
         ensure!(value >= 1, "--{name} is 0; expected at least 1");
         ensure!(
             value <= 100_000,

@@ -36,28 +36,60 @@ pub struct Step {
     pub logits: Option<Vec<f16>>,
 }
 
-/// Tracks one object through one clip.
+/// Tracks objects through one clip. They share each frame's features; every object has a bank.
 pub struct Tracker<'a, N> {
     network: &'a mut N,
+    objects: Vec<ObjectTrack<'a>>,
+}
+
+/// One object's schedule and its place in it.
+struct ObjectTrack<'a> {
     bank: BankSchedule,
     next: usize,
     frames: usize,
     exchange: Exchange<'a>,
 }
 
+/// A frame whose features the network holds, and the clock of its stages.
+pub struct Encoded {
+    times: StageTimes,
+    clock: StageClock,
+}
+
 impl<'a, N: Network> Tracker<'a, N> {
-    /// Starts a clip of `frames` frames, the conditioning frame first.
+    /// Starts a clip of `frames` frames for one object, the conditioning frame first.
+    ///
+    /// # Errors
+    /// The network cannot prepare for the clip.
     pub fn new(network: &'a mut N, geometry: &Geometry, frames: usize) -> Result<Self> {
-        network.begin_clip(geometry)?;
-        let bank = BankSchedule::new(&network.manifest().contract, frames);
-        Ok(Self { network, bank, next: 0, frames, exchange: Exchange::default() })
+        Self::of_objects(network, geometry, [(frames, Exchange::default())])
     }
 
-    /// Also outputs logits or takes a teacher's. Both are inside the frame's time, which is then
-    /// not a valid measurement.
+    /// Starts a clip for several objects: of each the number of its frames, the conditioning frame
+    /// first, and the logits that it outputs or takes from a teacher. Logits are inside the frame's
+    /// time, which is then not a valid measurement.
+    ///
+    /// # Errors
+    /// The network cannot prepare for the clip.
+    pub fn of_objects(
+        network: &'a mut N,
+        geometry: &Geometry,
+        objects: impl IntoIterator<Item = (usize, Exchange<'a>)>,
+    ) -> Result<Self> {
+        network.begin_clip(geometry)?;
+        let contract = &network.manifest().contract;
+        let objects = objects.into_iter().map(|(frames, exchange)| {
+            let bank = BankSchedule::new(contract, frames);
+            ObjectTrack { bank, next: 0, frames, exchange }
+        });
+        let objects = objects.collect();
+        Ok(Self { network, objects })
+    }
+
+    /// Outputs the first object's logits or takes a teacher's; see [`Tracker::of_objects`].
     #[must_use]
     pub fn exchanging(mut self, exchange: Exchange<'a>) -> Self {
-        self.exchange = exchange;
+        self.objects.iter_mut().take(1).for_each(|object| object.exchange = exchange);
         self
     }
 
@@ -66,31 +98,51 @@ impl<'a, N: Network> Tracker<'a, N> {
         self.network
     }
 
-    /// The conditioning frame: prompt, mask, first memory.
+    /// The conditioning frame of the first object: prompt, mask, first memory.
+    ///
+    /// # Errors
+    /// It is not the first frame, or the network fails.
     pub fn prompt<'f>(
         &mut self,
         frame: impl Into<FrameInput<'f>>,
         prompt: &NetworkPrompt,
     ) -> Result<Step> {
-        if self.next != 0 {
-            bail!("the prompt belongs to the first frame, frame {} came", self.next);
-        }
-        self.step(frame.into(), Some(prompt))
+        self.check(0, Some(prompt))?;
+        let mut encoded = self.encode(frame)?;
+        self.step(&mut encoded, 0, Some(prompt))
     }
 
-    /// The next frame.
+    /// The next frame of the first object.
+    ///
+    /// # Errors
+    /// There was no prompt, the clip has no such frame, or the network fails.
     pub fn track<'f>(&mut self, frame: impl Into<FrameInput<'f>>) -> Result<Step> {
-        if self.next == 0 || self.next >= self.frames {
-            bail!("frame {} is outside the tracked frames 1..{}", self.next, self.frames);
-        }
-        self.step(frame.into(), None)
+        self.check(0, None)?;
+        let mut encoded = self.encode(frame)?;
+        self.step(&mut encoded, 0, None)
     }
 
-    fn step(&mut self, frame: FrameInput<'_>, prompt: Option<&NetworkPrompt>) -> Result<Step> {
-        let t = self.next;
+    fn check(&self, object: usize, prompt: Option<&NetworkPrompt>) -> Result<()> {
+        let track = self.objects.get(object);
+        let ObjectTrack { next, frames, .. } =
+            track.with_context(|| format!("the clip was not started for object {object}"))?;
+        if prompt.is_some() && *next != 0 {
+            bail!("the prompt belongs to the first frame, frame {next} came");
+        }
+        if prompt.is_none() && (*next == 0 || next >= frames) {
+            bail!("frame {next} is outside the tracked frames 1..{frames}");
+        }
+        Ok(())
+    }
+
+    /// Runs the image encoder on the next frame, once for all objects.
+    ///
+    /// # Errors
+    /// The network does not take the frame, or fails.
+    pub fn encode<'f>(&mut self, frame: impl Into<FrameInput<'f>>) -> Result<Encoded> {
         let mut times = StageTimes::default();
         let mut clock = StageClock::start();
-        match frame {
+        match frame.into() {
             FrameInput::Pixels(image) => {
                 within(Stage::Preprocess, || self.network.load(image))?;
                 times[Stage::Preprocess] = Some(clock.lap());
@@ -103,13 +155,33 @@ impl<'a, N: Network> Tracker<'a, N> {
         }
         within(Stage::Encoder, || self.network.encode())?;
         times[Stage::Encoder] = Some(clock.lap());
+        Ok(Encoded { times, clock })
+    }
+
+    /// One object's step on an encoded frame: its prompt step with a `prompt`, else its track step.
+    /// The latency counts from the frame's beginning, with the steps of the objects before it.
+    ///
+    /// # Errors
+    /// The object has no such step on this frame, the network fails, or its logits are not finite.
+    pub fn step(
+        &mut self,
+        encoded: &mut Encoded,
+        object: usize,
+        prompt: Option<&NetworkPrompt>,
+    ) -> Result<Step> {
+        self.check(object, prompt)?;
+        let Encoded { times, clock } = encoded;
+        let mut times = *times;
+        let track = self.objects.get_mut(object).context("the clip was not started for it")?;
+        let t = track.next;
+        self.network.select_object(object)?;
         match prompt {
             Some(prompt) => {
                 within(Stage::Prompt, || self.network.prompt(prompt))?;
                 times[Stage::Prompt] = Some(clock.lap());
             }
             None => {
-                within(Stage::Track, || self.network.track(&self.bank.selection(t)))?;
+                within(Stage::Track, || self.network.track(&track.bank.selection(t)))?;
                 times[Stage::Track] = Some(clock.lap());
             }
         }
@@ -117,18 +189,18 @@ impl<'a, N: Network> Tracker<'a, N> {
         let output = within(Stage::Postprocess, || self.network.output())?;
         times[Stage::Postprocess] = Some(clock.lap());
         require_finite(output.objectness, output.predicted_iou, output.non_finite_logits)?;
-        let logits = match self.exchange.save {
+        let logits = match track.exchange.save {
             true => Some(self.network.logits()?.iter().map(|&v| rounded(v)).collect()),
             false => None,
         };
-        if let Some(teacher) = self.exchange.teacher {
+        if let Some(teacher) = track.exchange.teacher {
             let missing = || format!("the teacher has {} frames of logits", teacher.frames());
             self.network.teach(teacher.frame(t).with_context(missing)?)?;
         }
-        let slots = self.bank.write_slots(t);
+        let slots = track.bank.write_slots(t);
         within(Stage::Memory, || self.network.memorise(slots, t == 0))?;
         times[Stage::Memory] = Some(clock.lap());
-        self.next += 1;
+        track.next += 1;
         Ok(Step { output, stages: times, latency_ms: clock.total(), logits })
     }
 }
@@ -159,179 +231,4 @@ impl StageClock {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bundle::Manifest;
-    use crate::decode::RgbImage;
-    use crate::geometry::GeometryKind;
-    use crate::mask::Mask;
-    use crate::prompt::Prompt;
-
-    /// A network that records its calls.
-    struct Recorder {
-        manifest: Manifest,
-        calls: Vec<String>,
-        objectness: f32,
-        logits: Vec<f32>,
-    }
-
-    impl Recorder {
-        fn new() -> Self {
-            let text = include_str!("../../../../tests/data/manifest/complete.toml");
-            let manifest = toml::from_str(text).unwrap();
-            Self { manifest, calls: Vec::new(), objectness: 3.0, logits: Vec::new() }
-        }
-    }
-
-    impl Network for Recorder {
-        fn manifest(&self) -> &Manifest {
-            &self.manifest
-        }
-        fn begin_clip(&mut self, geometry: &Geometry) -> Result<()> {
-            self.calls.push(format!("clip {:?}", geometry.video_size()));
-            Ok(())
-        }
-        fn load(&mut self, frame: &RgbImage) -> Result<()> {
-            self.calls.push(format!("load {}", frame.data[0]));
-            Ok(())
-        }
-        fn encode(&mut self) -> Result<()> {
-            self.calls.push("encode".into());
-            Ok(())
-        }
-        fn prompt(&mut self, prompt: &NetworkPrompt) -> Result<()> {
-            let text = match prompt {
-                NetworkPrompt::Points { points, multimask } => {
-                    format!("prompt {:?} multimask {multimask}", points.labels)
-                }
-                NetworkPrompt::Mask(_) => "prompt mask".into(),
-            };
-            self.calls.push(text);
-            Ok(())
-        }
-        fn track(&mut self, selection: &Selection) -> Result<()> {
-            self.calls.push(format!("track {:?}", selection.temporal_rows));
-            Ok(())
-        }
-        fn output(&mut self) -> Result<FrameOutput> {
-            self.calls.push("output".into());
-            Ok(FrameOutput {
-                mask: Mask::new(8, 6),
-                objectness: self.objectness,
-                predicted_iou: 0.5,
-                selection: None,
-                non_finite_logits: self.logits.iter().filter(|logit| !logit.is_finite()).count(),
-            })
-        }
-        fn logits(&self) -> Result<&[f32]> {
-            Ok(&self.logits)
-        }
-        fn teach(&mut self, logits: &[f16]) -> Result<()> {
-            self.calls.push(format!("teach {}", logits[0]));
-            Ok(())
-        }
-        fn memorise(&mut self, slots: Slots, binarise: bool) -> Result<()> {
-            self.calls.push(format!("memorise {} {} {binarise}", slots.memory, slots.pointer));
-            Ok(())
-        }
-    }
-
-    fn frame(value: u8) -> RgbImage {
-        RgbImage { width: 8, height: 6, data: vec![value; 8 * 6 * 3] }
-    }
-
-    #[test]
-    fn each_frame_runs_its_steps_in_order() {
-        let mut network = Recorder::new();
-        let geometry = Geometry::new(GeometryKind::Stretch, 8, 6, 256);
-        let click = NetworkPrompt::new(&Prompt::Point { x: 3.0, y: 2.0 }, &geometry);
-        let mut tracker = Tracker::new(&mut network, &geometry, 3).unwrap();
-        assert!(tracker.track(&frame(9)).is_err(), "the prompt comes first");
-        let first = tracker.prompt(&frame(0), &click).unwrap();
-        assert!(first.stages[Stage::Prompt].is_some() && first.stages[Stage::Track].is_none());
-        assert!(tracker.prompt(&frame(0), &click).is_err(), "there is one prompt");
-        let later = tracker.track(&frame(1)).unwrap();
-        assert!(later.stages[Stage::Prompt].is_none() && later.stages[Stage::Track].is_some());
-        tracker.track(&frame(2)).unwrap();
-        assert!(tracker.track(&frame(3)).is_err(), "the clip has three frames");
-        let expected = [
-            "clip (8, 6)",
-            "load 0",
-            "encode",
-            "prompt [1] multimask true",
-            "output",
-            "memorise 0 0 true",
-            "load 1",
-            "encode",
-            "track [6]",
-            "output",
-            "memorise 1 1 false",
-            "load 2",
-            "encode",
-            "track [6, 0]",
-            "output",
-            "memorise 2 2 false",
-        ];
-        assert_eq!(network.calls, expected);
-    }
-
-    #[test]
-    fn a_teachers_logits_come_between_the_mask_and_the_memory() {
-        use crate::logits::LogitsFile;
-        let mut network = Recorder::new();
-        network.logits = vec![0.1, -70000.0];
-        let values = [1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0].map(f16::from_f32);
-        let teacher = LogitsFile::new(2, values.to_vec()).unwrap();
-        let geometry = Geometry::new(GeometryKind::Stretch, 8, 6, 256);
-        let click = NetworkPrompt::new(&Prompt::Point { x: 3.0, y: 2.0 }, &geometry);
-        let exchange = Exchange { save: true, teacher: Some(&teacher) };
-        let mut tracker = Tracker::new(&mut network, &geometry, 3).unwrap().exchanging(exchange);
-        let first = tracker.prompt(&frame(0), &click).unwrap();
-        assert_eq!(first.logits.unwrap(), [f16::from_f32(0.1), f16::MIN], "its own, rounded");
-        tracker.track(&frame(1)).unwrap();
-        let error = tracker.track(&frame(2)).unwrap_err().to_string();
-        assert!(error.contains("the teacher has 2 frames"), "{error}");
-        let taught = network.calls.iter().position(|call| call == "teach 2").unwrap();
-        assert_eq!(
-            network.calls[taught - 1..=taught + 1],
-            ["output", "teach 2", "memorise 1 1 false"]
-        );
-    }
-
-    #[test]
-    fn a_box_takes_the_single_mask_output() {
-        let geometry = Geometry::new(GeometryKind::Stretch, 8, 6, 256);
-        let prompt = Prompt::Box { x_min: 1.0, y_min: 1.0, x_max: 5.0, y_max: 4.0 };
-        match NetworkPrompt::new(&prompt, &geometry) {
-            NetworkPrompt::Points { points, multimask } => {
-                assert_eq!((points.labels, multimask), (vec![2, 3], false));
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn a_score_that_is_no_number_stops_the_clip() {
-        let mut network = Recorder::new();
-        network.objectness = f32::NAN;
-        let geometry = Geometry::new(GeometryKind::Stretch, 8, 6, 256);
-        let click = NetworkPrompt::new(&Prompt::Point { x: 3.0, y: 2.0 }, &geometry);
-        let mut tracker = Tracker::new(&mut network, &geometry, 1).unwrap();
-        let error = tracker.prompt(&frame(0), &click).unwrap_err().to_string();
-        assert!(error.contains("objectness NaN"), "{error}");
-    }
-
-    #[test]
-    fn a_logit_that_is_no_number_stops_the_clip_before_it_enters_the_memory() {
-        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-            let mut network = Recorder::new();
-            network.logits = vec![0.5, bad, -0.5];
-            let geometry = Geometry::new(GeometryKind::Stretch, 8, 6, 256);
-            let click = NetworkPrompt::new(&Prompt::Point { x: 3.0, y: 2.0 }, &geometry);
-            let mut tracker = Tracker::new(&mut network, &geometry, 1).unwrap();
-            let error = tracker.prompt(&frame(0), &click).unwrap_err();
-            assert_eq!(error.downcast_ref::<NonFinite>().unwrap().logits, 1, "{bad}");
-            assert!(network.calls.iter().all(|call| !call.starts_with("memorise")), "{bad}");
-        }
-    }
-}
+mod tests;

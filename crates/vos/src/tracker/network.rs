@@ -81,14 +81,26 @@ pub struct FrameOutput {
     pub non_finite_logits: usize,
 }
 
-/// The steps of one frame. Call order: `load`, `encode`, then `prompt` or `track`, then `output`,
-/// `logits` and `teach` if logits are exchanged, and `memorise`.
+/// The steps of one frame. Call order: `load`, `encode`, then for each object `select_object`,
+/// `prompt` or `track`, `output`, `logits` and `teach` if logits are exchanged, and `memorise`.
 pub trait Network {
     /// The manifest of the graphs.
     fn manifest(&self) -> &Manifest;
 
-    /// Prepares for a clip with this geometry and clears all memories.
+    /// Prepares for a clip with this geometry and clears the memories of all objects.
     fn begin_clip(&mut self, geometry: &Geometry) -> Result<()>;
+
+    /// Takes up an object, counted from 0, for the steps that follow. Its memories and pointers
+    /// are its own; the frame's features are shared.
+    ///
+    /// # Errors
+    /// This backend tracks one object at a time.
+    fn select_object(&mut self, object: usize) -> Result<()> {
+        match object {
+            0 => Ok(()),
+            _ => bail!("this backend tracks one object at a time"),
+        }
+    }
 
     /// Converts a frame to the network's input.
     fn load(&mut self, frame: &RgbImage) -> Result<()>;
