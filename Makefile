@@ -20,12 +20,11 @@ ORT ?=
 help: ## This list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-demo: prerequisites ## Build, make a synthetic split, measure a small network on the CPU, print the table. ORT=FILE: a local ONNX Runtime.
+demo: prerequisites ## Build, track and measure a synthetic clip on the CPU, name the file to open. ORT=FILE: a local ONNX Runtime.
 	cargo build --release --locked || { echo "cargo could not build; without a network: cargo fetch --locked on a machine that has one, then copy ~/.cargo/registry" >&2; exit 1; }
 	$(SEGTRT) setup $(if $(ORT),--from $(ORT))
 	rm -rf demo
-	$(SEGTRT) synth --out demo/split --videos 2 --objects 2 --frames 48 --size 640x360 --seed 7
-	$(SEGTRT) bench --split-dir demo/split --models edgetam_mini_points,edgetam_mini_bbox --out-dir demo/out --save-overlays
+	$(SEGTRT) demo --out demo
 
 # What incremental builds keep costs a first build a tenth more; it helps only those who build again.
 test: export CARGO_INCREMENTAL ?= $(if $(wildcard target/debug/incremental),1,0)

@@ -112,6 +112,8 @@ mod telemetry;
 mod terminal;
 /// A timing cache that TensorRT does not merge.
 mod timing_cache;
+/// `segtrt track` and `segtrt demo`: files, the bench's masks, bad input, Ctrl-C.
+mod track;
 /// The tracker and the committed network against Meta's own predictor.
 mod tracker;
 

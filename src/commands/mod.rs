@@ -11,6 +11,7 @@ pub mod collect;
 pub mod compare;
 pub mod completions;
 pub mod config;
+pub mod demo;
 pub mod doctor;
 pub mod experiment;
 pub mod fetch;
@@ -68,6 +69,8 @@ pub enum Command {
     Setup(setup::SetupArgs),
     /// Fetch released checkpoints by name and export them to bundles.
     Fetch(fetch::FetchArgs),
+    /// Track and measure a synthetic clip with a small network, and say which file to open.
+    Demo(demo::DemoArgs),
     /// Track objects through a video of yours: overlay, masks, a line for each frame.
     Track(Box<track::TrackArgs>),
     /// Run every step once on a synthetic clip with a small network.
@@ -145,6 +148,7 @@ impl Command {
             Self::Doctor(args) => doctor::run(args),
             Self::Setup(args) => setup::run(args),
             Self::Fetch(args) => fetch::run(args),
+            Self::Demo(args) => demo::run(args),
             Self::Track(args) => track::run(*args),
             Self::TestRun(args) => test_run::run(args),
             Self::Bench(args) => bench::run(*args),
