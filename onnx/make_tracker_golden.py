@@ -6,7 +6,8 @@
 over 20 synthetic frames, one click on frame 0; per frame a summary of the low-resolution
 logits and the memories and pointers that the frame saw (recorded from the predictor's
 calls, not computed by `bank.py`). `bank_sam2.1.json`: the selection alone for clips of
-5 and 40 frames with SAM 2.1's pointer times.
+5 and 40 frames with SAM 2.1's pointer times. `edgetam_mini_prompts.json`: 3 frames for each of
+several prompts, positive and negative clicks, with and without a box, and a mask.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from segexport.commandline import build_model
 from segexport.reference_run import PromptInput, run_tensor
 
 FRAMES, SAMPLES = 20, 64
+PROMPT_FRAMES = 3
 OUT = Path(__file__).resolve().parent.parent / "tests" / "data" / "tracker"
 
 
@@ -32,7 +34,61 @@ def main():
     args.random_weights = None if args.checkpoint else 0
     OUT.mkdir(parents=True, exist_ok=True)
     write(OUT / "edgetam_mini_20.json", mini(args))
+    write(OUT / "edgetam_mini_prompts.json", prompts(args))
     write(OUT / "bank_sam2.1.json", bank_only())
+
+
+def prompts(args):
+    """The golden logits of other prompts, a few frames each."""
+    model, _, reference = build_model(args)
+    side = args.imgsz
+    x, y = synthetic.centre(side, 0)
+    box = [x - 42, y - 42, x + 42, y + 42]
+    disc = np.hypot(*np.mgrid[-y : side - y, -x : side - x]) <= side // 6
+    near, off = [x + 20, y - 10], [x + 70, y]
+    given = {
+        "one click": PromptInput("points", points=[[x, y]]),
+        "three clicks": PromptInput("points", points=[[x, y], near, off], labels=[1, 1, 0]),
+        "eight clicks": PromptInput(
+            "points",
+            points=[[x, y], near, off, [x - 20, y], [x, y + 20], [5, 5], [250, 250], [x, y - 20]],
+            labels=[1, 1, 0, 1, 1, 0, 0, 1],
+        ),
+        "box": PromptInput("bbox", box=box),
+        "box and clicks": PromptInput("points", points=[[x, y], off], labels=[1, 0], box=box),
+        "box and a click at the edge": PromptInput("points", points=[[255, 255]], labels=[0], box=box),
+        "mask": PromptInput("mask", mask=disc),
+    }
+    clips = []
+    for name, prompt in given.items():
+        run = run_tensor(model, synthetic.images(side, PROMPT_FRAMES), side, side, prompt)
+        at = sample_places(run.frames[0].low.size)
+        frames = [
+            {
+                "logits": [round(float(v), 6) for v in f.low.reshape(-1)[at]],
+                "area": int((f.low > 0).sum()),
+                "iou": round(f.iou, 6),
+                "score": round(f.score, 6),
+            }
+            for f in run.frames
+        ]
+        clips.append(
+            {
+                "name": name,
+                "points": prompt.points or [],
+                "labels": prompt.labels or [1] * len(prompt.points or []),
+                "box": prompt.box,
+                "disc": [x, y, side // 6] if prompt.kind == "mask" else None,
+                "frames": frames,
+            }
+        )
+    return {
+        "about": "as edgetam_mini_20.json; all points and the box in one call of add_new_points_or_box",
+        "reference": reference,
+        "side": side,
+        "sampled_logits": [int(i) for i in at],
+        "clips": clips,
+    }
 
 
 def mini(args):

@@ -108,6 +108,9 @@ class AgainstTheOriginal(unittest.TestCase):
         disc = np.hypot(*np.mgrid[-y : SIDE - y, -x : SIDE - x]) <= SIDE // 6
         yield PromptInput("points", points=[[x, y]])
         yield PromptInput("points", points=[[x, y], [x + 20, y - 10]])
+        yield PromptInput("points", points=[[x, y], [x + 20, y - 10], [x + 70, y]], labels=[1, 1, 0])
+        corners = [x - 42, y - 42, x + 42, y + 42]
+        yield PromptInput("points", points=[[x, y], [x + 70, y]], labels=[1, 0], box=corners)
         yield PromptInput("bbox", box=[x - 42, y - 42, x + 42, y + 42])
         yield PromptInput("mask", mask=disc)
 

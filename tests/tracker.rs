@@ -10,7 +10,8 @@ use serde_json::Value;
 use vos::bundle::Bundle;
 use vos::decode::RgbImage;
 use vos::geometry::{Geometry, GeometryKind};
-use vos::prompt::Prompt;
+use vos::mask::Mask;
+use vos::prompt::{Click, Clicks, Prompt};
 use vos::tracker::{BankSchedule, Network, NetworkPrompt, Tracker};
 
 use crate::support::{onnxruntime, small_bundle};
@@ -72,6 +73,59 @@ fn a_closed_loop_of_twenty_frames_equals_the_original_predictor() {
         assert!((f64::from(output.objectness) - score).abs() < 0.02, "frame {t}: {output:?}");
         let iou = expected["iou"].as_f64().unwrap();
         assert!((f64::from(output.predicted_iou) - iou).abs() < 0.01, "frame {t}: {output:?}");
+    }
+}
+
+/// Clicks of both kinds, with and without a box, and a mask: Meta's predictor was given each in one call.
+#[test]
+fn every_kind_of_prompt_gives_the_logits_of_the_original_predictor() {
+    let golden = golden("edgetam_mini_prompts.json");
+    let bundle = Bundle::open(&small_bundle()).unwrap();
+    let mut network = OrtNetwork::open(onnxruntime(), &bundle, Provider::Cpu, 1, true).unwrap();
+    let side = bundle.manifest.model.imgsz;
+    let geometry = Geometry::new(GeometryKind::Stretch, side, side, side);
+    let numbers = |value: &Value| -> Vec<f32> {
+        value.as_array().unwrap().iter().map(|v| v.as_f64().unwrap() as f32).collect()
+    };
+    let places = golden["sampled_logits"].as_array().unwrap();
+    for clip in golden["clips"].as_array().unwrap() {
+        let name = clip["name"].as_str().unwrap();
+        let points = clip["points"].as_array().unwrap().iter().map(&numbers);
+        let clicks = points.zip(numbers(&clip["labels"])).map(|(at, label)| Click {
+            x: at[0],
+            y: at[1],
+            positive: label == 1.0,
+        });
+        let corners = clip["box"].is_array().then(|| numbers(&clip["box"]));
+        let bbox = corners.map(|corners| <[f32; 4]>::try_from(corners).unwrap());
+        let prompt = match clip["disc"].is_array().then(|| numbers(&clip["disc"])) {
+            Some(disc) => Prompt::Mask(Mask::from_fn(side, side, |x, y| {
+                (x as f32 - disc[0]).hypot(y as f32 - disc[1]) <= disc[2]
+            })),
+            None => Prompt::Clicks(Clicks { bbox, clicks: clicks.collect() }),
+        };
+        let prompt = NetworkPrompt::new(&prompt, &geometry);
+        let frames = clip["frames"].as_array().unwrap();
+        let mut tracker = Tracker::new(&mut network, &geometry, frames.len()).unwrap();
+        for (t, expected) in frames.iter().enumerate() {
+            let image = frame(side, t);
+            let step = if t == 0 { tracker.prompt(&image, &prompt) } else { tracker.track(&image) };
+            let output = step.unwrap().output;
+            let low = tracker.network().logits().unwrap();
+            // The prompted frame has no memory, which the original rounds to bfloat16.
+            let limit = if t == 0 { 1e-3 } else { 0.02 };
+            for (place, value) in places.iter().zip(expected["logits"].as_array().unwrap()) {
+                let found = f64::from(low[place.as_u64().unwrap() as usize]);
+                let difference = (found - value.as_f64().unwrap()).abs();
+                assert!(difference < limit, "{name}, frame {t}, logit {place}: {found}, {value}");
+            }
+            let score = expected["score"].as_f64().unwrap();
+            let found = f64::from(output.objectness);
+            assert!((found - score).abs() < limit, "{name}, frame {t}: {output:?}, {score}");
+            let iou = expected["iou"].as_f64().unwrap();
+            let found = f64::from(output.predicted_iou);
+            assert!((found - iou).abs() < 0.01, "{name}, frame {t}: {output:?}, {iou}");
+        }
     }
 }
 

@@ -89,7 +89,11 @@ class Bundle:
         if prompt.kind == "bbox":
             points, labels = np.array(prompt.box, np.float32).reshape(2, 2), [2, 3]
         else:
-            points, labels = np.array(prompt.points, np.float32), [1] * len(prompt.points)
+            points = np.array(prompt.points, np.float32)
+            labels = list(prompt.labels or [1] * len(points))
+            if prompt.box is not None:
+                corners = np.array(prompt.box, np.float32).reshape(2, 2)
+                points, labels = np.concatenate([corners, points]), [2, 3] + labels
         coords = points / np.array([width, height], np.float32) * np.float32(self.side)
         multi = np.array([1.0 if len(labels) <= 1 else 0.0], np.float32)
         labels = np.array(labels, np.int32)[None]

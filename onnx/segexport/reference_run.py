@@ -14,10 +14,14 @@ from . import ExportError
 
 @dataclass
 class PromptInput:
-    """One prompt on frame 0 in video pixels: `points` (list of x,y), `box` (x0,y0,x1,y1) or `mask`."""
+    """One prompt on frame 0 in video pixels: `points` (list of x,y), `box` (x0,y0,x1,y1) or `mask`.
+
+    Points may come with a box, and have `labels`: 1 on the object, 0 on something else.
+    """
 
     kind: str  # "points" | "bbox" | "mask"
     points: list = None
+    labels: list = None  # of the points; default: all 1
     box: list = None
     mask: np.ndarray = None
 
@@ -93,8 +97,9 @@ def _run(model, folder, prompt):
         model.add_new_points_or_box(state, 0, 1, box=np.array(prompt.box, np.float32))
     else:
         points = np.array(prompt.points, np.float32)
-        labels = np.ones(len(points), np.int32)
-        model.add_new_points_or_box(state, 0, 1, points=points, labels=labels)
+        labels = np.array(prompt.labels or [1] * len(points), np.int32)
+        box = None if prompt.box is None else np.array(prompt.box, np.float32)
+        model.add_new_points_or_box(state, 0, 1, points=points, labels=labels, box=box)
     prompted = [1.0] if prompt.kind == "mask" else ious[-1]
 
     frames = []
