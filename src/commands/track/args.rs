@@ -21,7 +21,7 @@ use crate::commands::headings::{DATA, GPU, MODEL, OUTPUT};
     top left corner. A minus behind a click says: not this. Prompts of one object are given to the network together; all \
     prompts are on one frame (--frame), and tracking goes forward from it. Earlier frames are not tracked.\n\n\
     OUT gets overlay.mp4 (without ffmpeg a folder of PNG frames), masks/ (palette PNG, the index is the object's number) and \
-    frames.jsonl (a line for each frame and object). A video is decoded at 24 frames a second. docs/track.md explains the files.")]
+    frames.jsonl (a line for each frame and object). A video is decoded at 24 frames a second. docs/how-to/own-clips.md explains the files.")]
 pub struct TrackArgs {
     /// Video file (needs ffmpeg), or folder of JPEG frames.
     #[arg(value_name = "VIDEO", help_heading = DATA)]
