@@ -69,7 +69,7 @@ pub enum Command {
     Setup(setup::SetupArgs),
     /// Fetch released checkpoints by name and export them to bundles.
     Fetch(fetch::FetchArgs),
-    /// Track and measure a synthetic clip with a small network, and say which file to open.
+    /// Track and measure a synthetic clip, and name the file to open.
     Demo(demo::DemoArgs),
     /// Track objects through a video of yours: overlay, masks, a line for each frame.
     Track(Box<track::TrackArgs>),

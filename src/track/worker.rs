@@ -2,7 +2,6 @@
 The worker: opens the clip, loads the model and tracks, in a process of its own. `track` starts it.
 */
 
-use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -99,7 +98,7 @@ fn track(
         .iter()
         .map(|prompt| Tracked { prompt: NetworkPrompt::new(prompt, &geometry), span })
         .collect();
-    let output = RefCell::new(Output::create(job, clip, size, prompts)?);
+    let mut output = Output::create(job, clip, size, prompts)?;
     child::send(&Event::Ready { total: span.frames() })?;
     let mut waiting: Vec<ObjectFrame> = Vec::with_capacity(objects.len());
     let mut times: Vec<FrameTimes> = Vec::new();
@@ -110,7 +109,6 @@ fn track(
         if waiting.len() < objects.len() {
             return Ok(());
         }
-        let mut output = output.borrow_mut();
         let frames = std::mem::take(&mut waiting);
         let last = frames.last().context("a frame of no object")?;
         output.frame(last.index, &frames)?;
@@ -128,11 +126,10 @@ fn track(
         PassRequest { clip, prepared: None, geometry: &geometry, objects: &objects, logits: &[] };
     let ran: Result<Vec<Pass>, ObjectError> =
         runner.stream_pass(request, 1, &|_, _| true, &mut take);
-    let (output, stopped) = (output.into_inner(), stopped.load(Ordering::Relaxed));
     let (frames, write_ms) = (output.frames, output.write_ms);
+    let stopped = stopped.load(Ordering::Relaxed);
     let complete = frames == span.frames();
-    let failed = ran.err().filter(|_| !stopped || complete).map(|error| error.to_string());
-    let failed = failed.filter(|_| !complete);
+    let failed = ran.err().filter(|_| !stopped && !complete).map(|error| error.to_string());
     if frames == 0
         && let Some(reason) = failed
     {

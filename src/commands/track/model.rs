@@ -50,9 +50,10 @@ fn named(name: &str, prompt: PromptKind, bench: &BenchArgs) -> Result<ModelPlan>
             .map(|known| (strsim::jaro_winkler(known, name), known))
             .filter(|(near, _)| *near > 0.8)
             .max_by(|a, b| a.0.total_cmp(&b.0));
-        let near = near.map_or_else(String::new, |(_, known)| format!("; did you mean {known}?"));
+        let near =
+            near.map_or_else(|| ";".to_owned(), |(_, known)| format!("; did you mean {known}?"));
         bail!(UsageError(format!(
-            "--model {name} is unknown{near} Known are {}",
+            "--model {name} is unknown{near} known are {}",
             TRIED.join(", ")
         )));
     };
