@@ -7,7 +7,8 @@ use anyhow::{Result, bail};
 use super::args::TrackArgs;
 use crate::bench::load::RuntimePlan;
 use crate::bench::plan::ModelPlan;
-use crate::commands::bench::plan::{available, gpu_plan};
+use crate::commands::bench::models::available;
+use crate::commands::bench::plan::gpu_plan;
 use crate::commands::bench::{BackendChoice, BenchArgs};
 use crate::commands::started_bench::{parse_bench, text};
 use host::UsageError;
@@ -79,7 +80,7 @@ fn best(prompt: PromptKind, bench: &BenchArgs) -> Result<ModelPlan> {
                 if tag.starts_with(DEMONSTRATION) {
                     log::warn!(
                         "no released model is here, so {DEMONSTRATION} is used, which follows synthetic shapes only; \
-                         onnx/README.md says how to export EdgeTAM or SAM 2.1"
+                         get one: segtrt fetch edgetam"
                     );
                 }
                 return Ok(model);
