@@ -169,6 +169,7 @@ mod smallest {
             let dir = tempfile::tempdir().unwrap();
             let one = SynthOptions {
                 out: dir.path().into(), videos: 1, objects, frames: 1, width, height, seed, alike: false,
+                mask_stride: MASK_STRIDE,
             };
             // Too many objects for the size is an error, never an empty mask.
             prop_assume!(write_split(&one).is_ok());
