@@ -24,8 +24,9 @@ use vos::overlay::{Corner, ObjectLayer, OverlayWriter, paint_objects, paint_text
 use vos::palette_png;
 use vos::prompt::Prompt;
 
-/// Frames that show the prompt, the prompted one included: half a second.
-const PROMPT_SHOWN: usize = 12;
+/// Frames that show the prompt, the prompted one included. Objects soon leave the place of their
+/// click.
+const PROMPT_SHOWN: usize = 6;
 /// Frames whose mean is the rate in the corner.
 const RATE_OVER: usize = 24;
 

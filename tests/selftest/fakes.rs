@@ -349,7 +349,7 @@ impl Engines {
                 memory_bytes: None,
                 library_tactics: false,
                 targets: Vec::new(),
-                profiles: profiles(graph, &self.manifest.contract, 1),
+                profiles: profiles(graph, &self.manifest.contract, 1, 2),
             },
             build: BuildCost::default(),
             layers: None,
