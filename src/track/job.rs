@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::bench::load::RuntimePlan;
-use crate::bench::plan::ModelPlan;
+use crate::bench::plan::BenchModel;
 use vos::prompt::Clicks;
 
 /// Folder of the masks inside the output folder.
@@ -30,7 +30,7 @@ pub struct TrackJob {
     /// Frames to track from it on, 0 for all.
     pub max_frames: usize,
     /// The model.
-    pub model: ModelPlan,
+    pub model: BenchModel,
     /// What runs it.
     pub runtime: RuntimePlan,
     /// Folder of the files.

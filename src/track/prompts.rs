@@ -142,7 +142,7 @@ fn usage(message: String) -> Result<()> {
 mod tests {
     use super::*;
     use crate::bench::load::RuntimePlan;
-    use crate::bench::plan::ModelPlan;
+    use crate::bench::plan::BenchModel;
     use runtime::backend::Provider;
     use vos::model_tag::ModelTag;
     use vos::precision::Precision;
@@ -156,7 +156,7 @@ mod tests {
             objects: vec![Wanted { id: 2, clicks, ..Wanted::default() }],
             frame: 0,
             max_frames: 0,
-            model: ModelPlan {
+            model: BenchModel {
                 tag: ModelTag::parse("edgetam_mini", PromptKind::Points).unwrap(),
                 dir: "bundles/old".into(),
                 imgsz: 256,

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow};
 use super::job::{Event, Summary, TrackJob};
 use super::output::Output;
 use super::prompts;
-use crate::bench::clip_run::{Pass, Span};
+use crate::bench::clip_run::{ClipPass, Span};
 use crate::bench::gpu_runner::Opened;
 use crate::bench::object_error::ObjectError;
 use crate::bench::runner::{ClipRunner, ObjectFrame, PassRequest, Tracked};
@@ -124,7 +124,7 @@ fn track(
     };
     let request =
         PassRequest { clip, prepared: None, geometry: &geometry, objects: &objects, logits: &[] };
-    let ran: Result<Vec<Pass>, ObjectError> =
+    let ran: Result<Vec<ClipPass>, ObjectError> =
         runner.stream_pass(request, 1, &|_, _| true, &mut take);
     let (frames, write_ms) = (output.frames, output.write_ms);
     let stopped = stopped.load(Ordering::Relaxed);

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use super::args::TrackArgs;
 use crate::bench::load::RuntimePlan;
-use crate::bench::plan::ModelPlan;
+use crate::bench::plan::BenchModel;
 use crate::commands::bench::models::available;
 use crate::commands::bench::plan::gpu_plan;
 use crate::commands::bench::{BackendChoice, BenchArgs};
@@ -26,7 +26,7 @@ const DEMONSTRATION: &str = "edgetam_mini";
 ///
 /// # Errors
 /// [`UsageError`]: the model is unknown or not there.
-pub fn choose(args: &TrackArgs, with_mask: bool) -> Result<(ModelPlan, RuntimePlan)> {
+pub fn choose(args: &TrackArgs, with_mask: bool) -> Result<(BenchModel, RuntimePlan)> {
     let bench = bench_args(args)?;
     let prompt = if with_mask { PromptKind::Mask } else { PromptKind::Points };
     let model = match &args.model {
@@ -43,7 +43,7 @@ pub fn choose(args: &TrackArgs, with_mask: bool) -> Result<(ModelPlan, RuntimePl
     Ok((model, runtime))
 }
 
-fn named(name: &str, prompt: PromptKind, bench: &BenchArgs) -> Result<ModelPlan> {
+fn named(name: &str, prompt: PromptKind, bench: &BenchArgs) -> Result<BenchModel> {
     // A tag of bench names a prompt too, which the command line has decided on.
     let Some(tag) = ModelTag::parse(name, prompt) else {
         let near = TRIED
@@ -71,7 +71,7 @@ fn root(tag: &ModelTag) -> &str {
     tag.text.rsplit_once('_').map_or(tag.text.as_str(), |(root, _)| root)
 }
 
-fn best(prompt: PromptKind, bench: &BenchArgs) -> Result<ModelPlan> {
+fn best(prompt: PromptKind, bench: &BenchArgs) -> Result<BenchModel> {
     let tags = TRIED.map(|root| format!("{root}_{}", prompt.name()));
     let mut last = None;
     for (tag, found) in available(&tags, bench)? {
