@@ -244,10 +244,10 @@ mod tests {
                 now.settings = map(&[("threads", "8"), ("provider", "cpu")]);
             },
             &[
-                "driver was 580 and is unknown",
-                "gpu was H200 and is H100",
-                "provider was unknown and is cpu",
-                "threads was 4 and is 8",
+                "driver: 580 in the baseline, unknown in this run",
+                "gpu: H200 in the baseline, H100 in this run",
+                "provider: unknown in the baseline, cpu in this run",
+                "threads: 4 in the baseline, 8 in this run",
             ],
         );
         assert_found(
@@ -256,31 +256,34 @@ mod tests {
                 now.models[0].weights = None;
             },
             &[
-                "precision of m was fp16 and is fp32",
-                "weights of m was checkpoint a.pt and is unknown",
+                "precision of m: fp16 in the baseline, fp32 in this run",
+                "weights of m: checkpoint a.pt in the baseline, unknown in this run",
             ],
         );
-        assert_found(|now| now.models.clear(), &["models of m was there and is unknown"]);
+        assert_found(
+            |now| now.models.clear(),
+            &["models of m: there in the baseline, unknown in this run"],
+        );
     }
 
     #[test]
     fn other_clips_longer_clips_and_changed_clips_are_seen() {
         assert_found(
             |now| now.models[0].objects = vec![object("a", 9), object("c", 9)],
-            &["clips of m was 2 objects, 1 not in the other run, such as b/0 and is 2 objects, 1 \
-                 not in the other run, such as c/0"],
+            &["clips of m: 2 objects, 1 not in the other run, such as b/0 in the baseline, \
+                 2 objects, 1 not in the other run, such as c/0 in this run"],
         );
         assert_found(
             |now| now.models[0].objects[1] = object("b", 5),
-            &["frames of m was 9 for b/0 and is 5 for b/0"],
+            &["frames of m: 9 for b/0 in the baseline, 5 for b/0 in this run"],
         );
         assert_found(
             |now| now.inputs = map(&[("a/frames", "11"), ("b/frames", "33")]),
-            &["clips was sha256 22 for b/frames and is sha256 33 for b/frames"],
+            &["clips: sha256 22 for b/frames in the baseline, sha256 33 for b/frames in this run"],
         );
         assert_found(
             |now| now.inputs.clear(),
-            &["clips was sha256 11 for a/frames and is unknown"],
+            &["clips: sha256 11 for a/frames in the baseline, unknown in this run"],
         );
     }
 

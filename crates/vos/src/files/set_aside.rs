@@ -145,7 +145,7 @@ fn is_there(directory: &Path, (stem, end): (&str, &str)) -> bool {
         return directory.join(GATHERED).is_dir() || !overlays(directory).is_empty();
     }
     let Ok(entries) = std::fs::read_dir(path) else { return false };
-    entries.flatten().any(|entry| is_of_object(&entry, &[".json", ".npy"]))
+    entries.flatten().any(|entry| is_of_object(&entry, &[".json", ".npy", ".jpg"]))
 }
 
 /// Whether it is a file of one object with one of these endings.
@@ -218,6 +218,7 @@ mod tests {
     const MASK: &str = "masks/a__obj0__m.json";
     const LOGITS: &str = "logits/a__obj0__m.npy";
     const SHOWN: &str = "a__obj0__m.mp4";
+    const THUMBNAIL: &str = "thumbnails/a__obj0__m__00000.jpg";
     const FRAMES: &str = "b__obj1__m/00000.png";
     const TABLE: &str = "sav_benchmark_summary.csv";
 
@@ -228,9 +229,9 @@ mod tests {
         let read = |name: &str| std::fs::read_to_string(dir.join(name)).ok();
         assert_eq!(earlier_run(dir).unwrap(), []);
         // The second run saves no masks, the third neither logits nor overlays.
-        write(dir, &["rows.jsonl", MASK, LOGITS, SHOWN, FRAMES], "1");
-        assert_eq!(earlier_run(dir).unwrap().len(), 4);
-        write(dir, &["rows.jsonl", LOGITS, SHOWN], "2");
+        write(dir, &["rows.jsonl", MASK, LOGITS, SHOWN, FRAMES, THUMBNAIL], "1");
+        assert_eq!(earlier_run(dir).unwrap().len(), 5);
+        write(dir, &["rows.jsonl", LOGITS, SHOWN, THUMBNAIL], "2");
         earlier_run(dir).unwrap();
         write(dir, &["rows.jsonl", MASK], "3");
         let moved = earlier_run(dir).unwrap();
@@ -242,13 +243,15 @@ mod tests {
             assert!(saved(&format!("masks.previous{number}/a__obj0__m.json")), "{run}");
             assert!(saved(&format!("logits.previous{number}/a__obj0__m.npy")), "{run}");
             assert!(saved(&format!("overlays.previous{number}/{SHOWN}")), "{run}");
+            let thumbnail = format!("thumbnails.previous{number}/a__obj0__m__00000.jpg");
+            assert_eq!(read(&thumbnail).as_deref(), (run != "3").then_some(run));
         }
         assert_eq!(read("overlays.previous-2/b__obj1__m/00000.png").unwrap(), "1");
         assert_eq!(read("overlays.previous-3/a__obj0__m.mp4").unwrap(), "2");
         for gone in ["masks.previous-3", "logits.previous", "overlays.previous", GATHERED] {
             assert!(!dir.join(gone).exists(), "{gone}");
         }
-        let of_a_run = ["rows.jsonl", MASK, LOGITS, SHOWN, "b__obj1__m"];
+        let of_a_run = ["rows.jsonl", MASK, LOGITS, SHOWN, THUMBNAIL, "b__obj1__m"];
         assert!(of_a_run.iter().all(|name| !dir.join(name).exists()));
     }
 
@@ -262,8 +265,9 @@ mod tests {
         write(dir, &["rows.jsonl", TABLE], "1");
         earlier_run(dir).unwrap();
         let read = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();
-        for kind in &KEPT[4..] {
-            assert_eq!(read(&previous(*kind, Some(2))), "predecessor");
+        for file in FILES {
+            let kind = file.split_at(file.rfind('.').unwrap());
+            assert_eq!(read(&previous(kind, Some(2))), "predecessor");
         }
         assert_eq!(read("sav_benchmark_summary.previous.csv"), "1");
         assert_eq!(read("rows.previous.jsonl"), "1");
@@ -312,7 +316,13 @@ mod tests {
     #[test]
     fn what_is_no_runs_stays_and_names_are_known_again() {
         let dir = tempfile::tempdir().unwrap();
-        let others = ["masks/00000.png", "logits/notes.json", "rows.jsonl", "holiday.mp4"];
+        let others = [
+            "masks/00000.png",
+            "logits/notes.json",
+            "rows.jsonl",
+            "holiday.mp4",
+            "thumbnails/cat.jpg",
+        ];
         write(dir.path(), &others, "");
         // A foreign folder that only looks like frames, and one with the name of the overlays'
         // folder.
