@@ -169,7 +169,7 @@ struct Answers { const char* name; int kind; float score; int probable, best; };
 
 static void answers(Answers c) {
     Reals tokens(2048, 1), inner[2] = {{6 * 65536, 0.07}, {6 * 65536, 0.07}}, inner_bias[2] = {{6 * 256, 0.3}, {6 * 256, 0.3}}, rows[2] = {{2048}, {2048}};
-    Reals score_weight(257, 0.06), iou_weight(4 * 257, 0.06), hyper(3 * 32 * 257, 0.06), pointer_weight(257 * 256, 0.06), none(256, 1), iou(1), score(1), vector(32);
+    Reals score_weight(257, 0.06), iou_weight(4 * 257, 0.06), hyper(3 * 32 * 257, 0.06), pointer_weight(257 * 256, 0.06), none(256, 1), iou(1), each_iou(3), score(1), vector(32);
     Halves pointer(256);
     for (int i = 0; i < 257; i++) {
         if (c.kind == 1) iou_weight[257 + i] = iou_weight[2 * 257 + i] = iou_weight[3 * 257 + i];
@@ -185,7 +185,7 @@ static void answers(Answers c) {
         heads::inner_layer(i ? rows[0].data() : tokens.data(), inner[i].data(), inner_bias[i].data(), rows[i].data(), i == 0, s);
     });
     launch<heads::AnswerShared>({4, 1, 1}, [&](heads::AnswerShared& s) {
-        heads::answer({rows[1].data(), score_weight.data(), iou_weight.data(), hyper.data(), pointer_weight.data(), none.data(), iou.data(), pointer.data(), score.data(), vector.data(), c.probable}, s);
+        heads::answer({rows[1].data(), score_weight.data(), iou_weight.data(), hyper.data(), pointer_weight.data(), none.data(), iou.data(), each_iou.data(), pointer.data(), score.data(), vector.data(), c.probable}, s);
     });
     printf("%s\n", c.name);
     const int token[8] = {0, 1, 3, 4, 5, 3, 4, 5}, network[8] = {0, 1, 2, 3, 4, 5, 5, 5};
@@ -215,7 +215,7 @@ static void answers(Answers c) {
     if (std::isnan(wanted)) { if (!std::isnan(score[0])) failed = true, printf("  a score that is not a NaN BAD\n"); }
     else compare("score", score, {wanted}, SINGLE);
     if ((wanted > 0) != (c.score > 0)) { printf("the reference's score is %g BAD\n", wanted); failed = true; }
-    compare("IoU", iou, {ious[best]}, SINGLE), compare("vector", vector, v, SINGLE), compare("pointer", pointer, p, wanted > 0 ? ROUNDED : 1e-30);
+    compare("IoU", iou, {ious[best]}, SINGLE), compare("IoUs", each_iou, {ious[0], ious[1], ious[2]}, SINGLE), compare("vector", vector, v, SINGLE), compare("pointer", pointer, p, wanted > 0 ? ROUNDED : 1e-30);
 }
 
 int main(int count, char** words) {
