@@ -55,7 +55,7 @@ pub fn run(args: SetupArgs) -> Result<Outcome> {
     };
     if let Ok((label, library)) = found {
         println!("ONNX Runtime: {label}, {}", library.display());
-        println!("ready; next: segtrt test-run");
+        println!("ready; next: segtrt demo");
         return Ok(Outcome::Done);
     }
     let lib = user.join("lib");
@@ -74,7 +74,7 @@ pub fn run(args: SetupArgs) -> Result<Outcome> {
     match probe::onnxruntime(Some(&library)) {
         Ok((label, library)) => {
             println!("ONNX Runtime: {label}, {}", library.display());
-            println!("ready; next: segtrt test-run");
+            println!("ready; next: segtrt demo");
             Ok(Outcome::Done)
         }
         Err(why) => {
