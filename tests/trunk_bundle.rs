@@ -289,7 +289,7 @@ fn weights_of_a_trunk_that_is_no_more_are_removed() {
 fn inspect_shows_the_trunk_and_doctor_too_what_is_wrong_with_its_file() {
     let Some(yard) = Yard::new() else { return };
     yard.rows(&ENCODER);
-    let line = "trunk: encoder_trunk.safetensors, 0.0 MB, 6 blocks, 0.0 GFLOP; tokens behind its \
+    let line = "trunk: encoder_trunk.safetensors, 0.0 MB, 6 blocks, 0.0 GFLOP; tokens after its \
                 stages 16 x 16 x 8, 8 x 8 x 16, 4 x 4 x 8, 2 x 2 x 16";
     for folder in [yard.path(BUNDLE), yard.folder()] {
         let inspect = || {

@@ -109,7 +109,10 @@ impl ScreenTable {
                 let whole = self.widths(&shown, |_, _, text| longest_line(text));
                 self.draw(&shown, &shared(&most, &whole, width))
             }
-            (false, true) => self.draw(&shown, &shared(&least, &most, width)),
+            (false, true) => {
+                let widths = self.filled(&shown, shared(&least, &most, width), &most, width);
+                self.draw(&shown, &widths)
+            }
             (false, false) => return self.list(),
         };
         dropped.sort_unstable();
@@ -140,6 +143,33 @@ impl ScreenTable {
             cells.max(measure(true, SPACES, &self.header[*column]))
         };
         shown.iter().map(of).collect()
+    }
+
+    /// `widths` with the room that broken lines leave, up to `most`. The first columns get it first:
+    /// they have the names.
+    fn filled(
+        &self,
+        shown: &[usize],
+        mut widths: Vec<usize>,
+        most: &[usize],
+        width: usize,
+    ) -> Vec<usize> {
+        for at in 0..shown.len() {
+            let lines = self.line_widths(shown, &widths);
+            let left = width.saturating_sub(total(&lines));
+            widths[at] = most[at].min(lines[at] + left);
+        }
+        widths
+    }
+
+    /// The longest line of each column once its text is broken to `widths`.
+    fn line_widths(&self, shown: &[usize], widths: &[usize]) -> Vec<usize> {
+        let of = |(column, width): (&usize, &usize)| {
+            let longest =
+                |_: bool, breaks: &[char], text: &str| longest_line(&broken(text, *width, breaks));
+            self.widths(std::slice::from_ref(column), longest).into_iter().sum::<usize>()
+        };
+        shown.iter().zip(widths).map(of).collect()
     }
 
     fn breaks(&self, column: usize) -> &'static [char] {
@@ -295,6 +325,15 @@ mod tests {
         assert!(without.contains("Not shown in 60 columns: peak RSS MiB."), "{without}");
         let list = table.render(Some(10));
         assert!(list.starts_with("model: edgetam_mini_points\n  fps: 12.5"), "{list}");
+    }
+
+    #[test]
+    fn names_get_the_room_that_broken_numbers_leave() {
+        let mut table = table(["model", "objects", "fps", "p50 ms", "p95 ms", "J&F, %"], 1..6);
+        let [fps, p50, p95] = ["57.8 (54.1 to 61.5)", "17.1 (14.8 to 19.5)", "25.5 (20.9 to 30.1)"];
+        table.add_row(["edgetam_mini_points", "1/1", fps, p50, p95, "98.62 (98.62 to 98.62)"]);
+        let narrow = table.render(Some(80));
+        assert!(widest(&narrow) <= 80 && narrow.contains(" edgetam_mini_ "), "{narrow}");
     }
 
     #[test]
