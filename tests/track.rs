@@ -303,7 +303,7 @@ fn a_signal_keeps_what_was_written_and_says_so() {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(text.contains("stopped after") && text.contains("kept in"), "{text}");
     let written = lines(&out).len();
-    assert!(written >= 3 && written < 400, "{written}");
+    assert!((3..400).contains(&written), "{written}");
     assert_eq!(masks(&out, 1).len(), written);
     let painted = fs::read_dir(out.join("overlay")).unwrap().count();
     assert_eq!(painted, written);

@@ -99,7 +99,7 @@ fn steps(runner: &mut Runner, args: &DemoArgs) -> bool {
     words.extend(model_words(args));
     let tracked = runner.command("track", words, || {
         let log = args.out.join("logs/02_track.log");
-        Ok(told(&log)?)
+        told(&log)
     });
     let bench = args.out.join("out");
     let mut words = with(&["bench", "--save-overlays"], "--out-dir", &bench);

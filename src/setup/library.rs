@@ -121,10 +121,11 @@ fn write(from: &mut impl Read, lib: &Path, name: &str) -> Result<PathBuf> {
 /// Removes other versions: the highest name would be opened.
 fn remove_others(kept: &Path, lib: &Path) {
     for entry in std::fs::read_dir(lib).into_iter().flatten().flatten() {
-        if is_library(&entry.file_name().to_string_lossy()) && entry.path() != kept {
-            if let Err(error) = std::fs::remove_file(entry.path()) {
-                log::warn!("cannot remove {}: {error}", entry.path().display());
-            }
+        if is_library(&entry.file_name().to_string_lossy())
+            && entry.path() != kept
+            && let Err(error) = std::fs::remove_file(entry.path())
+        {
+            log::warn!("cannot remove {}: {error}", entry.path().display());
         }
     }
 }

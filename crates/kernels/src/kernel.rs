@@ -25,7 +25,7 @@ macro_rules! arguments {
             "the arguments are not the parameters of these kernels in cuda/*.ptx"
         );
         let mut all: Vec<cuda::module::Arg<'_>> = Vec::new();
-        $($crate::kernel::arguments!(@push all, $kind $([$count])? ($value));)+
+        $($crate::kernel::arguments!(@append all, $kind $([$count])? ($value));)+
         all
     }};
     (@kind View) => { (b'p', 1) };
@@ -35,19 +35,19 @@ macro_rules! arguments {
     (@kind Ints[$count:literal]) => { (b'i', $count) };
     (@kind F32) => { (b'f', 1) };
     (@kind Map) => { (b'm', 1) };
-    (@push $all:ident, Views[$count:literal]($value:expr)) => {
+    (@append $all:ident, Views[$count:literal]($value:expr)) => {
         let views: [&cuda::View; $count] = $value;
         $all.extend(views.map(cuda::module::Arg::View));
     };
-    (@push $all:ident, Ints[$count:literal]($value:expr)) => {
+    (@append $all:ident, Ints[$count:literal]($value:expr)) => {
         let ints: [i32; $count] = $value;
         $all.extend(ints.map(cuda::module::Arg::I32));
     };
-    (@push $all:ident, Optional($value:expr)) => {
-        $all.push($value.map_or(cuda::module::Arg::Null, cuda::module::Arg::View));
+    (@append $all:ident, Optional($value:expr)) => {
+        $all.extend([$value.map_or(cuda::module::Arg::Null, cuda::module::Arg::View)]);
     };
-    (@push $all:ident, $kind:ident($value:expr)) => {
-        $all.push(cuda::module::Arg::$kind($value));
+    (@append $all:ident, $kind:ident($value:expr)) => {
+        $all.extend([cuda::module::Arg::$kind($value)]);
     };
 }
 pub(crate) use arguments;

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::Outcome;
 use crate::commands::headings::{MEASURING, OUTPUT};
+use host::screen_table::{screen_width, wrapped};
 use host::{are, counted};
 use report::regression::{
     Baseline, ChangeVerdict, Check, Difference, Limits, RunSummary, Store, check, differences,
@@ -229,15 +230,18 @@ fn refusal(baseline: &Baseline, refused: &[Difference]) -> String {
 }
 
 fn print_check(baseline: &Baseline, run: &RunSummary, allowed: &[Difference], checked: &Check) {
-    println!(
+    let width = screen_width().unwrap_or(usize::MAX);
+    let versions = format!(
         "baseline {}: saved {} by segtrt {}; this run is by segtrt {}",
         baseline.name,
         baseline.saved,
         version(&baseline.run),
         version(run)
     );
+    println!("{}", wrapped(&versions, width));
     for found in allowed {
-        println!("compared in spite of a difference: {}", found.sentence());
+        let sentence = format!("compared in spite of a difference: {}", found.sentence());
+        println!("{}", wrapped(&sentence, width));
     }
     if checked.comparisons.is_empty() {
         println!("no number is left to compare");

@@ -6,11 +6,12 @@ Coordinate encodings, score heads and exponentials written out lose digits there
 on, or overflow; they are chosen by the names that the exporter gives them. What is not pinned, and
 why:
 
-- LayerNormalization nodes: TensorRT's layer computes mean and variance in fp32 whatever its inputs are
-(`INormalizationLayer::setComputePrecision`). With normalisations, reductions and unary operators
-(GELU's erf among them) pinned, the regions that 8.6's Myelin makes of transformers ran in fp32: on
-an H200 the track step took four times as long.
-- Softmax nodes: kernels accumulate in fp32 inside; fp32 outside would double the largest tensor of the network.
+- LayerNormalization nodes: TensorRT's layer computes mean and variance in fp32 whatever its inputs
+  are (`INormalizationLayer::setComputePrecision`). With normalisations, reductions and unary
+  operators (GELU's erf among them) pinned, the regions that 8.6's Myelin makes of transformers ran
+  in fp32: on an H200 the track step took four times as long.
+- Softmax nodes: kernels accumulate in fp32 inside; fp32 outside would double the largest tensor of
+  the network.
 - Rotary embeddings: the angles are tables made at export; rotating by them is harmless in fp16.
 */
 

@@ -7,7 +7,7 @@ encoder in parts (`encoder_cut0`, `encoder_cut1`, …). Tensor names in the mani
 - `image` is the frame; `feat`, `hr0` and `hr1` are the encoder's outputs, of any part;
 - a part's `y` is the `x` of the next part;
 - with a trunk there are two parts: the first one's `y` is the trunk's input, and the second takes
-the trunk's `m0` to `m3`;
+  the trunk's `m0` to `m3`;
 - any other output is an input of the same name of every later part.
 */
 
