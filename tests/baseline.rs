@@ -261,11 +261,11 @@ fn baselines_are_listed_shown_and_not_overwritten_by_accident() {
 #[test]
 fn bad_names_limits_and_folders_are_told_with_what_to_type() {
     let place = Place::new();
-    place
-        .command(&["check", "none"])
-        .assert()
-        .code(1)
-        .stderr(contains("it has b;").and(contains("baseline save none")));
+    place.command(&["check", "none"]).assert().code(1).stderr(
+        contains("no baseline 'none': ")
+            .and(contains(" has b. "))
+            .and(contains("baseline save none")),
+    );
     place.command(&["save", "../x"]).assert().code(2).stderr(contains("is not a baseline name"));
     place
         .command(&["check", "b", "--max-slowdown", "3"])

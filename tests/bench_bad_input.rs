@@ -208,7 +208,10 @@ fn missing_and_empty_splits_say_what_was_expected() {
         .assert()
         .code(1)
         .stderr(contains("does not exist").and(contains("segtrt synth")));
-    bench(dir.path(), &out).assert().code(1).stderr(contains("Missing JPEGImages_24fps directory"));
+    bench(dir.path(), &out)
+        .assert()
+        .code(1)
+        .stderr(contains("is not a video split").and(contains("expected JPEGImages_24fps/")));
     segtrt().arg("bench").assert().code(2).stderr(contains("--split-dir is required"));
 }
 
@@ -219,13 +222,13 @@ fn unknown_tags_are_left_out_and_none_left_is_a_usage_error() {
         .args(["--models", "sam2_huge_points,edgetam_mini_points"])
         .assert()
         .code(1)
-        .stderr(contains("[WARN] Unknown model tag: sam2_huge_points (skipping)"));
+        .stderr(contains("[WARN] skipping: --models sam2_huge_points: no such model tag"));
     assert_eq!(column(&case.out.join(SUMMARY), "status"), ["ok", "ok"]);
     bench(&case.split, &case.out)
         .args(["--models", "sam2_huge_points"])
         .assert()
         .code(2)
-        .stderr(contains("No valid models selected"))
+        .stderr(contains("Error: --models sam2_huge_points: no such model tag"))
         .stderr(contains("[WARN]").not());
     bench(&case.split, &case.out)
         .args(["--models", "edgetam_mini_pionts"])

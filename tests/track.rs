@@ -183,11 +183,11 @@ fn a_prompt_that_does_not_fit_is_a_usage_error_that_says_what_does() {
     let [small, empty] = [small, empty].map(|path| path.display().to_string());
     let cases: [(&[&str], &[&str]); 14] = [
         (&[], &["no prompt", "--click 320,180"]),
-        (&["--click", "160,20"], &["--click 1:160,20", "160x120", "x is 0 to 159"]),
-        (&["--click", "-1,20"], &["--click 1:-1,20", "outside"]),
-        (&["--click", "3:5,120.5"], &["--click 3:5,120.5", "y is 0 to 119"]),
+        (&["--click", "160,20"], &["--click 160,20 (object 1)", "160x120", "x is 0 to 159"]),
+        (&["--click", "-1,20"], &["--click -1,20 (object 1)", "outside"]),
+        (&["--click", "3:5,120.5"], &["--click 5,120.5 (object 3)", "y is 0 to 119"]),
         (&["--click", "5;5"], &["5;5", "320,180"]),
-        (&["--box", "0,0,161,20"], &["--box 1:0,0,161,20", "160x120"]),
+        (&["--box", "0,0,161,20"], &["--box 0,0,161,20 (object 1)", "160x120"]),
         (&["--box", "9,9,5,20"], &["empty box"]),
         (&["--click", "5,5", "--frame", "3"], &["--frame 3", "3 frames", "--frame 2"]),
         (&["--click", "5,5,-"], &["negative clicks only", "--click 1:X,Y"]),

@@ -130,7 +130,8 @@ fn models(args: &FetchArgs) -> Result<Vec<&'static Released>> {
         let Some(model) = fetch::by_name(name) else {
             let known: Vec<&str> = MODELS.iter().map(|model| model.name).collect();
             bail!(UsageError(format!(
-                "no released checkpoint is called {name}; known are {}",
+                "no released checkpoint is called {name}; known are {}; for example: segtrt fetch edgetam. Own weights: \
+                 --checkpoint FILE",
                 known.join(", ")
             )));
         };

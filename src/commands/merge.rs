@@ -58,11 +58,11 @@ pub fn run(args: MergeArgs) -> Result<Outcome> {
             }),
         }
     }
+    if sources.is_empty() {
+        return Err(no_source(&dirs, table, damaged));
+    }
     let mut words: Vec<String> = missing.iter().map(|why| format!("Warning: {why}")).collect();
-    let merged = match sources.is_empty() {
-        true => Err(no_source(&dirs, table)),
-        false => merge::merge(&sources, &output),
-    };
+    let merged = merge::merge(&sources, &output);
     if let Ok(merged) = &merged {
         words.extend(account(merged, &output));
     }
@@ -94,13 +94,30 @@ pub fn run(args: MergeArgs) -> Result<Outcome> {
     Ok(if left_out.is_empty() { Outcome::Done } else { Outcome::PartlyFailed })
 }
 
-fn no_source(dirs: &[PathBuf], table: merge::Table) -> anyhow::Error {
-    anyhow!(
-        "No valid result directories provided\nexpected folders with {0} or profile_outputs/{0} in \
-         them, such as bench's --out-dir, or CSV files of results{1}",
-        table.file_name(),
-        below(dirs, table)
-    )
+/// Why no argument can be merged, and the command to type next.
+fn no_source(dirs: &[PathBuf], table: merge::Table, damaged: Vec<String>) -> anyhow::Error {
+    let name = table.file_name();
+    let expected = format!("expected a run folder with {name}, or a CSV file");
+    let reason = |dir: &PathBuf| {
+        let shown = dir.display();
+        match MergeSource::find(dir, table) {
+            Ok(_) => None,
+            Err(Missing::Path) => Some(format!("{shown} does not exist; {expected}")),
+            Err(Missing::Kind) => {
+                Some(format!("{shown} is neither a folder nor a file; {expected}"))
+            }
+            Err(Missing::Table) => {
+                Some(format!("{shown} has neither {name} nor profile_outputs/{name}; {expected}"))
+            }
+        }
+    };
+    let reasons: Vec<String> = dirs.iter().filter_map(reason).chain(damaged).collect();
+    let next = below(dirs, table)
+        .unwrap_or_else(|| "Measure first: segtrt bench --split-dir DIR --out-dir OUT".to_owned());
+    match reasons.as_slice() {
+        [reason] => anyhow!("{reason}. {next}"),
+        reasons => anyhow!("nothing can be merged:\n  {}\n{next}", reasons.join("\n  ")),
+    }
 }
 
 /// What was merged, in the predecessor's words.
@@ -122,8 +139,8 @@ fn account(merged: &Merged, output: &Path) -> Vec<String> {
 }
 
 /// Folders one step below the named ones that could be merged, ready to be typed:
-/// `collected_results` instead of what is in it is an easy slip.
-fn below(dirs: &[PathBuf], table: merge::Table) -> String {
+/// `collected_results` instead of the folders in it is an easy slip.
+fn below(dirs: &[PathBuf], table: merge::Table) -> Option<String> {
     let inside = |dir: &PathBuf| std::fs::read_dir(dir).into_iter().flatten().flatten();
     let mut found: Vec<PathBuf> = dirs
         .iter()
@@ -132,12 +149,12 @@ fn below(dirs: &[PathBuf], table: merge::Table) -> String {
         .filter(|path| path.is_dir() && MergeSource::find(path, table).is_ok())
         .collect();
     if found.is_empty() {
-        return String::new();
+        return None;
     }
     found.sort();
     let words: Vec<String> = found.iter().map(|path| path.display().to_string()).collect();
     let words = shell::line(words.iter().map(String::as_str));
-    format!("; below there are some, try: segtrt merge {words}")
+    Some(format!("Merge the folders in it: segtrt merge {words}"))
 }
 
 /// What the predecessor would not have told.

@@ -75,7 +75,7 @@ pub fn run(args: PackArgs) -> Result<Outcome> {
     let platforms = Platforms::open(args.platforms.as_deref())?;
     let Some(platform) = platforms.get(&args.platform).cloned() else {
         bail!(UsageError(format!(
-            "--platform {}: no such row; expected one of {}, or a table of your own with --platforms",
+            "--platform {}: unknown platform; known: {}; to use your own table: --platforms FILE",
             args.platform,
             platforms.names()
         )));

@@ -2,7 +2,7 @@
 Checks the prompts of the command line against the clip, before a model is loaded.
 */
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, anyhow, bail};
 
 use super::job::{TrackJob, Wanted};
 use host::UsageError;
@@ -15,7 +15,7 @@ use vos::prompt::{Click, Prompt};
 /// The prompts of all objects, in their order.
 ///
 /// # Errors
-/// [`UsageError`]: the frame is past the end, a click or box lies outside of it, a mask has another size or is empty. Any
+/// [`UsageError`]: the frame is past the end, a click or box is outside it, a mask has another size or is empty. Any
 /// other error: a mask cannot be read.
 pub fn of(job: &TrackJob, size: (usize, usize), frames: usize) -> Result<Vec<Prompt>> {
     if job.frame >= frames {
@@ -33,7 +33,7 @@ pub fn of(job: &TrackJob, size: (usize, usize), frames: usize) -> Result<Vec<Pro
 fn one(object: &Wanted, (width, height): (usize, usize)) -> Result<Prompt> {
     let id = object.id;
     let there = format!(
-        "frames are {width}x{height}, so x is 0 to {} and y is 0 to {}",
+        "frames are {width}x{height}, x is 0 to {}, y is 0 to {}",
         width.saturating_sub(1),
         height.saturating_sub(1)
     );
@@ -43,7 +43,7 @@ fn one(object: &Wanted, (width, height): (usize, usize)) -> Result<Prompt> {
     let inside = |x: f32, y: f32| x < width as f32 && y < height as f32 && x >= 0.0 && y >= 0.0;
     for Click { x, y, .. } in &object.clicks.clicks {
         if !inside(*x, *y) {
-            usage(format!("--click {id}:{x},{y} lies outside of the frame: {there}"))?;
+            usage(format!("--click {x},{y} (object {id}) is outside the frame: {there}"))?;
         }
     }
     // A box may end at the frame's edge, which is one past the last pixel.
@@ -51,16 +51,17 @@ fn one(object: &Wanted, (width, height): (usize, usize)) -> Result<Prompt> {
         && !(inside(left, top) && right <= width as f32 && bottom <= height as f32)
     {
         usage(format!(
-            "--box {id}:{left},{top},{right},{bottom} lies outside of the frame: {there}"
+            "--box {left},{top},{right},{bottom} (object {id}) is outside the frame: {there}"
         ))?;
     }
     Ok(Prompt::Clicks(object.clicks.clone()))
 }
 
 fn mask(object: &Wanted, path: &std::path::Path, size: (usize, usize)) -> Result<Mask> {
-    let unreadable = || format!("--mask {}:{}", object.id, path.display());
+    // The error names the file, and its source is in its text.
+    let unreadable = |error| anyhow!("--mask of object {}: {error}", object.id);
     // The header first: a file of another size is not decoded.
-    let found = decode::mask_png_size(path).with_context(unreadable)?;
+    let found = decode::mask_png_size(path).map_err(unreadable)?;
     if found != size {
         usage(format!(
             "--mask {}: it is {}x{}, the frames are {}x{}; give a mask of the frames' size",
@@ -71,7 +72,7 @@ fn mask(object: &Wanted, path: &std::path::Path, size: (usize, usize)) -> Result
             size.1
         ))?;
     }
-    let mask = decode::mask_png(path).with_context(unreadable)?.mask(None);
+    let mask = decode::mask_png(path).map_err(unreadable)?.mask(None);
     if mask.is_empty() {
         usage(format!(
             "--mask {} is empty: no pixel differs from 0; mark the object's pixels",

@@ -2,6 +2,7 @@
 The worker: opens the clip, loads the model and tracks, in a process of its own. `track` starts it.
 */
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ use crate::bench::runner::{ClipRunner, ObjectFrame, PassRequest, Tracked};
 use host::UsageError;
 use host::{child, ctrl_c};
 use vos::dataset::{self, Clip, ClipError};
-use vos::ffmpeg::FfmpegError;
+use vos::ffmpeg::{Ffmpeg, FfmpegError};
 use vos::geometry::{Geometry, GeometryKind};
 use vos::prompt::Prompt;
 use vos::record::{FrameTimes, mean_stages, speed_of};
@@ -47,7 +48,7 @@ fn run_job() -> Result<()> {
         Ok(clip) => clip,
         // Ctrl-C reaches ffmpeg too.
         Err(_) if stopped.load(Ordering::Relaxed) => return stop_early(),
-        Err(error) => return Err(explained(&job, error)),
+        Err(error) => return Err(explained(&job.clip, error)),
     };
     let size = clip.frame_size()?;
     let prompts = prompts::of(&job, size, clip.frames.len())?;
@@ -66,13 +67,28 @@ fn stop_early() -> Result<()> {
     child::send(&Event::Done(Box::new(Summary { stopped: true, ..Summary::default() })))
 }
 
-/// A clip's error with what to do about it here.
-fn explained(job: &TrackJob, error: ClipError) -> anyhow::Error {
+/// Refuses an input that cannot be opened, before a model is looked for.
+///
+/// # Errors
+/// The path does not exist, or it is a video and `ffmpeg` is missing.
+pub fn check_input(path: &Path) -> Result<()> {
+    if !path.exists() {
+        return Err(ClipError::NoClip { path: path.into() }.into());
+    }
+    match path.is_file().then(Ffmpeg::find) {
+        Some(Err(error)) => Err(explained(path, error.into())),
+        _ => Ok(()),
+    }
+}
+
+/// A clip's error and its remedy.
+fn explained(clip: &Path, error: ClipError) -> anyhow::Error {
     match error {
         ClipError::Ffmpeg(FfmpegError::Missing) => anyhow!(
-            "ffmpeg is not on PATH, and {} is a video file; install it (for example apt-get install ffmpeg), or give a \
-             folder of JPEG frames, made elsewhere with: ffmpeg -i VIDEO -r 24 -q:v 2 -start_number 0 'frames/%05d.jpg'",
-            job.clip.display()
+            "{} is not a folder, so it is read as a video, which needs ffmpeg, and ffmpeg is not on PATH; install it \
+             (for example apt-get install ffmpeg), or give a folder of JPEG frames, written on another machine by: \
+             ffmpeg -i VIDEO -r 24 -q:v 2 -start_number 0 'frames/%05d.jpg'",
+            clip.display()
         ),
         ClipError::Ffmpeg(FfmpegError::Failed { file, message, .. }) => anyhow!(
             "ffmpeg cannot decode {}: {message}; expected a video file or a folder of JPEG frames",

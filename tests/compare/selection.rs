@@ -35,8 +35,10 @@ fn flips_have_the_margin_of_the_reference_and_the_ious_around_them() {
     assert_eq!((&flips["flipped"], &flips["frames"]), (&2.into(), &16.into()), "{flips}");
     let sidecar = read(&dir.path().join("a/sidecar.json"));
     let times = &sidecar["passes"][0]["frame_times"];
+    let b_sidecar = read(&dir.path().join("b/sidecar.json"));
+    let b_times = &b_sidecar["passes"][0]["frame_times"];
     let flip = &flips["listed"][0];
-    assert_eq!(flip["margin"].as_f64().unwrap(), margin(&times["iou_predictions"][3]));
+    assert_eq!(flip["margin"].as_f64().unwrap(), margin(times, b_times, 3));
     assert_eq!((&flip["frame"], &flip["reference"]), (&3.into(), &as_float(times, 3)));
     assert_eq!((&flip["iou_before"], &flip["iou"]), (&1.0.into(), &0.0.into()), "{flip}");
 
@@ -78,7 +80,7 @@ fn a_decoder_with_another_bias_selects_other_masks() {
             assert_eq!(other["chosen_mask"][frame], chosen, "{ious:?}");
             assert!((other["predicted_iou"][frame].as_f64().unwrap() - best).abs() < 1e-6);
             if same["chosen_mask"][frame] != other["chosen_mask"][frame] {
-                expected.push((frame, margin(&same["iou_predictions"][frame])));
+                expected.push((frame, margin(same, other, frame)));
             }
         }
     }
@@ -124,11 +126,13 @@ fn shift_bias(bundle: &Path, token: usize) {
     fs::write(&manifest, text).unwrap();
 }
 
-/// The distance of the two highest.
-fn margin(ious: &Value) -> f64 {
-    let mut ious: Vec<f64> = serde_json::from_value(ious.clone()).unwrap();
-    ious.sort_by(f64::total_cmp);
-    ious[2] - ious[1]
+/// The reference's predicted IoU of its mask minus that of the side's mask.
+fn margin(reference: &Value, side: &Value, frame: usize) -> f64 {
+    let iou = |times: &Value| {
+        let mask = times["chosen_mask"][frame].as_u64().unwrap() as usize;
+        reference["iou_predictions"][frame][mask - 1].as_f64().unwrap()
+    };
+    iou(reference) - iou(side)
 }
 
 fn as_float(times: &Value, frame: usize) -> Value {

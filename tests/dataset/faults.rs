@@ -44,7 +44,11 @@ fn a_missing_split_says_what_to_type() {
 #[test]
 fn a_folder_with_neither_layout_says_what_was_found_and_expected() {
     let disk = Disk::new();
-    refused(&disk, "sav_val", &["Missing JPEGImages_24fps directory", "an empty folder", "480p"]);
+    refused(
+        &disk,
+        "sav_val",
+        &["is not a video split", "JPEGImages_24fps/", "an empty folder", "480p"],
+    );
     disk.write("holiday.mov", b"");
     refused(&disk, "sav_val", &["holiday.mov", "Annotations_6fps", "--split-dir"]);
     refused(&disk, "../sav_val", &["plain name", "--split-name"]);

@@ -170,7 +170,7 @@ fn wrong_calls_end_before_anything_is_measured() {
     case.run(&["--models", "sam2_huge_points"])
         .assert()
         .code(2)
-        .stderr(contains("No valid models selected").and(contains("sam2_huge_points")));
+        .stderr(contains("--models sam2_huge_points: no such model tag"));
     case.run(&["--max-frames-in-mem", "0"]).assert().code(2);
     assert!(!case.out().exists());
 }

@@ -205,7 +205,9 @@ fn a_damaged_table_costs_its_own_rows_and_the_exit_code() {
     assert_eq!(read_csv(&out).0.iter().filter(|name| *name == "price").count(), 0);
 
     let assert = segtrt().arg("merge").arg(&other).arg("-o").arg(dir.path().join("x.csv")).assert();
-    assert.code(1).stderr(contains("No valid result directories provided"));
+    assert
+        .code(1)
+        .stderr(contains("it has no column video, model; found name,price. Measure first"));
     assert!(!dir.path().join("x.csv").exists());
 }
 
@@ -217,8 +219,11 @@ fn without_any_table_or_with_one_as_output_nothing_is_written() {
         .arg(dir.path().join("x.csv"))
         .assert()
         .code(1)
-        .stdout(contains("Warning: Directory not found: /no/such/dir"))
-        .stderr(contains("Error: No valid result directories provided\n"));
+        .stdout("")
+        .stderr(contains(
+            "Error: /no/such/dir does not exist; expected a run folder with profile_summary.csv, or a CSV file. \
+             Measure first: segtrt bench --split-dir DIR --out-dir OUT",
+        ));
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     segtrt().arg("merge").assert().code(2);
     segtrt().args(["merge", "x", "--table", "rows"]).assert().code(2);

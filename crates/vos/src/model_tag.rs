@@ -78,8 +78,13 @@ impl ModelTag {
 
     /// All tags, for messages.
     pub fn known() -> String {
+        format!("{} followed by _points, _bbox or _mask", Self::models())
+    }
+
+    /// The models of all tags, separated by commas.
+    pub fn models() -> String {
         let roots: Vec<&str> = MODELS.iter().map(|(tag, _)| *tag).collect();
-        format!("{} followed by _points, _bbox or _mask", roots.join(", "))
+        roots.join(", ")
     }
 }
 

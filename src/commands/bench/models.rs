@@ -65,15 +65,13 @@ impl ModelSource {
                 let searched: Vec<_> =
                     roots.iter().map(|root| root.display().to_string()).collect();
                 format!(
-                    "No valid models selected: no bundle of a known model in {}; get one: segtrt fetch edgetam, or name a folder \
-                     with --onnx-dir",
+                    "no bundle of a known model in {}; get one: segtrt fetch edgetam, or name a folder with --onnx-dir",
                     searched.join(", ")
                 )
             }
-            Self::Engines(_) => format!(
-                "No valid models selected: the engines are of no known model; known tags: {}",
-                ModelTag::known()
-            ),
+            Self::Engines(_) => {
+                format!("the engines are of no known model; known tags: {}", ModelTag::known())
+            }
         }
     }
 
@@ -145,11 +143,18 @@ pub(super) fn models(args: &BenchArgs) -> Result<(Vec<BenchModel>, usize)> {
         }
     }
     if models.is_empty() {
-        let why = refused.join("\n  ");
-        bail!(UsageError(format!("No valid models selected:\n  {why}")));
+        bail!(UsageError(none_can_run(&refused)));
     }
-    refused.iter().for_each(|why| log::warn!("{why}"));
+    refused.iter().for_each(|why| log::warn!("skipping: {why}"));
     Ok((models, left_out))
+}
+
+/// The reasons why no model can run.
+pub(in crate::commands) fn none_can_run(reasons: &[String]) -> String {
+    match reasons {
+        [reason] => reason.clone(),
+        reasons => format!("no model can run:\n  {}", reasons.join("\n  ")),
+    }
 }
 
 /// Each tag with its bundle or engines, or the reason why it cannot run.
@@ -168,7 +173,11 @@ fn model(text: &str, args: &BenchArgs, source: &ModelSource) -> Result<BenchMode
     let tag = ModelTag::parse(text, args.prompt).ok_or_else(|| {
         let near = ModelTag::nearest(text);
         let near = near.map_or_else(|| ".".to_owned(), |tag| format!("; did you mean {tag}?"));
-        anyhow!("Unknown model tag: {text} (skipping){near} Known tags: {}", ModelTag::known())
+        anyhow!(
+            "--models {text}: no such model tag{near} A tag is MODEL_PROMPT, for example edgetam_points. Models: {}. \
+             Prompts: points, bbox, mask",
+            ModelTag::models()
+        )
     })?;
     source.find(tag, args)
 }

@@ -155,7 +155,7 @@ fn named_platform(args: &BuildEnginesArgs, platforms: &Platforms) -> Result<Opti
     row.map(Some).ok_or_else(|| {
         let name = &args.platform;
         UsageError(format!(
-            "--platform {name}: the platform table has no such row; expected auto or one of {}; to use your own table: --platforms FILE",
+            "--platform {name}: unknown platform; known: auto, {}; to use your own table: --platforms FILE",
             platforms.names()
         ))
         .into()

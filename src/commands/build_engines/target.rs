@@ -43,7 +43,7 @@ pub fn target(
             )
         })?,
         (None, Err(error)) => bail!(UsageError(format!(
-            "--platform auto needs a GPU: {error}; name a platform: {}",
+            "{error}; or name the target: --platform NAME, for example --platform orin; known: {}",
             platforms.names()
         ))),
     };
@@ -86,7 +86,7 @@ pub fn target(
             pack_hint(&platform)
         ),
         Err(error) => bail!(
-            "{} builds on the GPU that will run the plan, and there is none: {error}{}",
+            "{} builds on the GPU that will run the plan: {error}{}",
             library.version(),
             pack_hint(&platform)
         ),

@@ -18,6 +18,7 @@ use report::compare::sweep::Axis;
     segtrt compare --split-dir davis16 --models edgetam_points --baselines eager,compile --precision fp16 --out-dir cmp\n  \
     segtrt compare --split-dir davis16 --runs tensorrt=a/1 tensorrt=a/2 compile=b/1 compile=b/2 --reference-run fp32\n  \
     segtrt compare --split-dir davis16 --models edgetam_points --sweep precision=fp32,fp16 --sweep imgsz=512,1024\n\n\
+    --split-dir names the folder with frames and ground truth, also with --runs. \
     Repeat the command to continue an interrupted comparison and judge it again. Exit code 0: all sides computed the same \
     masks. Exit code 1: one did not, or was not measured. docs/how-to/compare-with-pytorch.md explains the numbers.")]
 pub struct CompareArgs {

@@ -12,6 +12,7 @@ use std::io::Write;
 use anyhow::{Context, Result};
 
 use crate::bench::plan::BenchModel;
+use crate::commands::bench::models::{available, none_can_run};
 use crate::commands::started_bench::text;
 use crate::commands::{Outcome, predecode};
 use crate::experiment::{Step, run_step};
@@ -157,14 +158,13 @@ fn build(plan: &Plan, args: &JetsonBenchmarkArgs) -> Result<()> {
 
 /// Says which models cannot be run, and how many; an error where none can.
 fn check_models(plan: &Plan) -> Result<usize> {
-    let found: Vec<(String, Result<BenchModel>)> =
-        crate::commands::bench::models::available(&plan.models, &plan.parsed()?)?;
+    let found: Vec<(String, Result<BenchModel>)> = available(&plan.models, &plan.parsed()?)?;
     let missing: Vec<String> = found
         .iter()
-        .filter_map(|(tag, model)| model.as_ref().err().map(|error| format!("{tag}: {error:#}")))
+        .filter_map(|(_, model)| model.as_ref().err().map(|error| format!("{error:#}")))
         .collect();
     if missing.len() == found.len() {
-        return Err(UsageError(format!("No valid models selected:\n{}", missing.join("\n"))).into());
+        return Err(UsageError(none_can_run(&missing)).into());
     }
     missing.iter().for_each(|line| log::warn!("{line}"));
     Ok(missing.len())

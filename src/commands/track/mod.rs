@@ -16,6 +16,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::Outcome;
 use crate::track::job::{Event, OverlayStyle, Summary, TrackJob};
+use crate::track::worker::check_input;
 pub use args::TrackArgs;
 use host::UsageError;
 use host::child::{self, End, Heard, Listener};
@@ -32,6 +33,7 @@ const LOOK: Duration = Duration::from_millis(200);
 pub fn run(args: TrackArgs) -> Result<Outcome> {
     let objects = words::objects(&args.click, &args.boxes, &args.mask, &args.truth)?;
     let with_mask = objects.iter().any(|object| object.mask.is_some());
+    check_input(&args.video)?;
     let (model, runtime) = model::choose(&args, with_mask)?;
     let style = OverlayStyle { opacity: args.opacity, fps: args.show_fps };
     let job = TrackJob {

@@ -79,7 +79,7 @@ fn best(prompt: PromptKind, bench: &BenchArgs) -> Result<BenchModel> {
             Ok(model) => {
                 if tag.starts_with(DEMONSTRATION) {
                     log::warn!(
-                        "no released model is here, so {DEMONSTRATION} is used, which follows synthetic shapes only; \
+                        "no released model is here, so {DEMONSTRATION} is used, which was trained on synthetic shapes only; \
                          get one: segtrt fetch edgetam"
                     );
                 }

@@ -85,9 +85,8 @@ mod tests {
 
     #[test]
     fn reasons_below_the_error_come_with_it() {
-        let log =
-            "[WARN] odd\nError: No valid models selected:\n  no bundle of m at imgsz 512\nx\n";
-        let expected = "No valid models selected: no bundle of m at imgsz 512";
+        let log = "[WARN] odd\nError: no model can run:\n  no bundle of m at imgsz 512\nx\n";
+        let expected = "no model can run: no bundle of m at imgsz 512";
         assert_eq!(last_error(log).unwrap(), expected);
         assert_eq!(last_error("[WARN] odd\nError: it broke\n").unwrap(), "it broke");
         assert_eq!(last_error("a line\n"), None);

@@ -147,7 +147,7 @@ impl MaskDecoder {
             I32(int(tokens, "the number of tokens")?),
         );
         let grid = (blocks(tokens, TILE)?, 1, 1);
-        // SAFETY: as in `read`; `image` is what `enqueue` measured or the scratch's own, which has
+        // SAFETY: as in `token_to_image_attn`; `image` is what `enqueue` measured or the scratch's own, which has
         // the same size.
         unsafe { kernels.image_to_token_attn.launch(grid, &args, stream) }
     }

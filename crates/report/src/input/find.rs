@@ -57,12 +57,14 @@ pub fn find(given: &str) -> Result<Vec<Found>> {
         }
         _ => (None, PathBuf::from(given)),
     };
-    let meta = std::fs::metadata(&path).with_context(|| {
-        format!(
-            "{} cannot be read; expected a run folder, a CSV file or a comparison.json",
-            path.display()
-        )
-    })?;
+    let shown = path.display();
+    let meta = match std::fs::metadata(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => bail!(
+            "{shown} does not exist; expected a run folder, a CSV file or comparison.json. Make one: \
+             segtrt bench --split-dir DIR --out-dir OUT"
+        ),
+        meta => meta.with_context(|| format!("cannot read {shown}"))?,
+    };
     let mut files = Vec::new();
     if meta.is_dir() {
         walk(&path, DEPTH, &mut files);

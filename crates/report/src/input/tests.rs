@@ -63,7 +63,7 @@ fn runs_are_found_below_and_one_bad_file_costs_only_itself() {
     assert_eq!(labels, ["a", "b", "b"]);
     assert!(inputs.sources[0].path.ends_with("sav_benchmark_summary.csv"));
     let problems = inputs.problems.join("\n");
-    assert!(problems.contains("/no/such cannot be read; expected a run folder"), "{problems}");
+    assert!(problems.contains("/no/such does not exist; expected a run folder"), "{problems}");
     assert!(problems.contains("has no column video, model, fps; found time,value"), "{problems}");
 }
 

@@ -101,13 +101,13 @@ impl Store {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let names = self.names()?;
-                let there = match names.is_empty() {
-                    true => "it has no baseline yet".to_owned(),
-                    false => format!("it has {}", names.join(", ")),
+                let found = match names.is_empty() {
+                    true => "is empty".to_owned(),
+                    false => format!("has {}", names.join(", ")),
                 };
                 bail!(
-                    "there is no baseline {name} in {}: {there}; save one with: segtrt baseline \
-                     save {name} --from RUN_FOLDER",
+                    "no baseline '{name}': {} {found}. Save one: segtrt baseline save {name} --from \
+                     RUN_FOLDER",
                     self.folder.display()
                 );
             }
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(store.names().unwrap(), ["a.b-1"]);
         let missing = store.load("b").unwrap_err().to_string();
         assert!(
-            missing.contains("it has a.b-1") && missing.contains("baseline save b"),
+            missing.contains("has a.b-1. ") && missing.contains("baseline save b"),
             "{missing}"
         );
     }

@@ -31,7 +31,7 @@ pub struct ObjectSpan<'a> {
     pub start: usize,
     /// Position after its last frame.
     pub end: usize,
-    /// What logits it hands out or takes; only with one frame in in_flight.
+    /// What logits it hands out or takes; only with one frame in flight.
     pub logits: Exchange<'a>,
 }
 
@@ -44,7 +44,7 @@ pub struct PassPlan<'a> {
     pub geometry: &'a Geometry,
     /// Indices of the clip's frames, in the order in which they are run; they may come again.
     pub frames: Vec<usize>,
-    /// The objects, all in one go.
+    /// The objects, tracked together in this pass.
     pub objects: Vec<ObjectSpan<'a>>,
 }
 
@@ -55,7 +55,8 @@ pub struct FrameResult<'a> {
     pub object: usize,
     /// Position among the plan's frames.
     pub position: usize,
-    /// Scores and mask; the mask's words are in place and gone after the call.
+    /// Scores and mask. The mask's 32-bit words are borrowed from pinned memory until the callback
+    /// returns.
     pub results: Results<'a>,
     /// Times of the frame; its objects share them.
     pub times: FrameTimes,
@@ -63,14 +64,14 @@ pub struct FrameResult<'a> {
     pub logits: Option<&'a [u8]>,
 }
 
-/// Runs a pass; `take` hears of each frame of each object, in order.
+/// Runs a pass; `on_result` is called once per frame and object, in order.
 ///
 /// # Errors
-/// A frame that cannot be decoded, an engine that fails, scores that are no numbers.
+/// A frame that cannot be decoded, an engine that fails, NaN or infinite scores.
 pub fn run(
     pipeline: &mut Pipeline,
     plan: &PassPlan<'_>,
-    take: &mut dyn FnMut(FrameResult<'_>) -> Result<()>,
+    on_result: &mut dyn FnMut(FrameResult<'_>) -> Result<()>,
 ) -> Result<(), PassError> {
     pipeline.set_up(plan.geometry, plan.objects.len())?;
     let (queue, free) = DecodeQueue::new(plan.frames.clone(), plan.geometry.video_size());
@@ -81,11 +82,11 @@ pub fn run(
     let threads = pipeline.options.decode_threads;
     let done = thread::scope(|scope| {
         let start = || DecodeAhead::start(scope, plan.clip, &queue, free, threads);
-        Pass::begin(pipeline, plan, start)?.run(take)
+        Pass::begin(pipeline, plan, start)?.run(on_result)
     });
     pipeline.buffers = queue.into_buffers();
     if done.is_err()
-        // Work in in_flight must not write into the next pass.
+        // Enqueued work must not write into the next pass.
         && let Err(error) = pipeline.gpu.synchronize()
     {
         // Where the device is lost, the first error names the frame.
@@ -145,11 +146,14 @@ impl<'a> Pass<'a> {
         Ok(Self { pipeline, plan, ahead: decode(), schedules, base, last_ms: 0.0 })
     }
 
-    fn run(mut self, take: &mut dyn FnMut(FrameResult<'_>) -> Result<()>) -> Result<(), PassError> {
+    fn run(
+        mut self,
+        on_result: &mut dyn FnMut(FrameResult<'_>) -> Result<()>,
+    ) -> Result<(), PassError> {
         let (frames, depth) = (self.plan.frames.len(), self.pipeline.frames_in_flight.len());
         for position in 0..frames {
             if position >= depth {
-                self.take(position - depth, take)?;
+                self.take(position - depth, on_result)?;
             }
             let decoded = self.ahead.next()?;
             let frame = self.plan.frames[position];
@@ -157,7 +161,7 @@ impl<'a> Pass<'a> {
                 .map_err(|error| PassError::Inference { frame, error })?;
         }
         for position in frames.saturating_sub(depth)..frames {
-            self.take(position, take)?;
+            self.take(position, on_result)?;
         }
         Ok(())
     }
@@ -183,29 +187,29 @@ impl<'a> Pass<'a> {
             &mut **pipeline;
         let clip = clip.as_ref().context("no clip is set up")?;
         let overlapping = options.mode == Mode::Throughput;
-        let number = position % sets.len();
-        let at = position % frames_in_flight.len();
-        let in_flight = &mut frames_in_flight[at];
+        let set_index = position % sets.len();
+        let slot = position % frames_in_flight.len();
+        let in_flight = &mut frames_in_flight[slot];
         in_flight.submitted = Instant::now();
         in_flight.position = position;
 
-        // Pixels to the device, once the frame that lay there was read.
+        // Pixels to the device, after preprocessing has read the previous frame from this buffer.
         if overlapping {
-            streams.upload.wait(&sets[number].frame_read)?;
+            streams.upload.wait(&sets[set_index].frame_read)?;
         }
         in_flight.begun.record(&streams.upload)?;
-        let frame = clip.frames.get(number);
+        let frame = clip.frames.get(set_index);
         decoded.buffer.enqueue(clip.frame_bytes, frame, &streams.upload)?;
         in_flight.uploaded.record(&streams.upload)?;
 
-        // Pixels to features, once all work that reads the old features is done: of the whole
-        // batch, because the encoder writes all of it, however few frames it gets.
+        // The encoder overwrites the whole batch, so wait until tracking has read every frame of the
+        // old one.
         if overlapping {
             streams.encode.wait(&in_flight.uploaded)?;
             let batch = options.batch();
-            if number.is_multiple_of(batch) {
+            if set_index.is_multiple_of(batch) {
                 for tracked in tracked_objects.iter().take(plan.objects.len()) {
-                    for read in &tracked.features_read[number..number + batch] {
+                    for read in &tracked.features_read[set_index..set_index + batch] {
                         streams.encode.wait(read)?;
                     }
                 }
@@ -214,7 +218,7 @@ impl<'a> Pass<'a> {
         if let Some(event) = &in_flight.encode {
             event.record(&streams.encode)?;
         }
-        let set = &mut sets[number];
+        let set = &mut sets[set_index];
         within(Stage::Preprocess, || {
             let pixels = decoded.buffer.pixels(frame)?;
             clip.preprocess.enqueue(pixels, &set.image.view, &streams.encode)
@@ -254,10 +258,10 @@ impl<'a> Pass<'a> {
             &mut **pipeline;
         let clip = clip.as_ref().context("no clip is set up")?;
         let overlapping = options.mode == Mode::Throughput;
-        let number = position % sets.len();
-        let set = &mut sets[number];
-        let at = position % frames_in_flight.len();
-        let in_flight = &mut frames_in_flight[at];
+        let set_index = position % sets.len();
+        let set = &mut sets[set_index];
+        let slot = position % frames_in_flight.len();
+        let in_flight = &mut frames_in_flight[slot];
         in_flight.active.clear();
         for (object, span) in plan.objects.iter().enumerate() {
             if !(span.start..span.end).contains(&position) {
@@ -281,8 +285,8 @@ impl<'a> Pass<'a> {
                 begun.record(&tracked.stream)?;
             }
             match t {
-                0 => within(Stage::Prompt, || tracked.prompt(number, set, span.prompt))?,
-                _ => within(Stage::Track, || tracked.track(t, number, set))?,
+                0 => within(Stage::Prompt, || tracked.prompt(set_index, set, span.prompt))?,
+                _ => within(Stage::Track, || tracked.track(t, set_index, set))?,
             }
             events.track_done.record(&tracked.stream)?;
             let words = tracked.words(clip.words_bytes)?;
@@ -299,11 +303,11 @@ impl<'a> Pass<'a> {
             within(Stage::Download, || events.results.download(&results, &streams.download))?;
             events.download_done.record(&streams.download)?;
             events.logits.enqueue(&span.logits, t, tracked.low(), &tracked.stream)?;
-            let slot = schedule.write_slots(t).memory;
-            within(Stage::Memory, || tracked.memorise(slot, number, set))?;
+            let memory_slot = schedule.write_slots(t).memory;
+            within(Stage::Memory, || tracked.memorise(memory_slot, set_index, set))?;
             if overlapping {
                 tracked.results_read.record(&streams.download)?;
-                tracked.read(number)?;
+                tracked.read(set_index)?;
             } else {
                 tracked.stream.wait(&events.download_done)?;
             }
@@ -316,14 +320,14 @@ impl<'a> Pass<'a> {
     fn take(
         &mut self,
         position: usize,
-        take: &mut dyn FnMut(FrameResult<'_>) -> Result<()>,
+        on_result: &mut dyn FnMut(FrameResult<'_>) -> Result<()>,
     ) -> Result<(), PassError> {
         let frame = self.plan.frames[position];
         let failed = |error: anyhow::Error| PassError::Inference { frame, error };
         let times = self.finish(position, frame).map_err(failed)?;
         let words_bytes = self.pipeline.clip.as_ref().map_or(0, |clip| clip.words_bytes);
-        let at = position % self.pipeline.frames_in_flight.len();
-        let in_flight = &mut self.pipeline.frames_in_flight[at];
+        let slot = position % self.pipeline.frames_in_flight.len();
+        let in_flight = &mut self.pipeline.frames_in_flight[slot];
         if let Some(decoded) = in_flight.decoded.take() {
             self.ahead.free(decoded.buffer);
         }
@@ -334,7 +338,7 @@ impl<'a> Pass<'a> {
             let Results { objectness, predicted_iou, non_finite, .. } = results;
             require_finite(objectness, predicted_iou, non_finite)
                 .map_err(|error| failed(error.into()))?;
-            take(FrameResult { object: active.object, position, results, times, logits })?;
+            on_result(FrameResult { object: active.object, position, results, times, logits })?;
         }
         Ok(())
     }
@@ -342,9 +346,13 @@ impl<'a> Pass<'a> {
     /// Waits for a frame; its times.
     fn finish(&mut self, position: usize, frame: usize) -> Result<FrameTimes> {
         let options = self.pipeline.options;
-        let at = position % self.pipeline.frames_in_flight.len();
-        let in_flight = &self.pipeline.frames_in_flight[at];
-        anyhow::ensure!(in_flight.position == position, "frame {position} is not in in_flight");
+        let slot = position % self.pipeline.frames_in_flight.len();
+        let in_flight = &self.pipeline.frames_in_flight[slot];
+        let found = in_flight.position;
+        ensure!(
+            found == position,
+            "internal error: expected frame {position} in its slot, found frame {found}"
+        );
         in_flight.wait(options.wait, options.mode == Mode::Latency)?;
         let done = Instant::now();
         let shared = self.plan.objects.len() > 1;
@@ -359,8 +367,8 @@ impl<'a> Pass<'a> {
                 // The host may look after the mask came: the device's clock tells.
                 let mask_ms = in_flight.masks_ms(&self.base.0)?;
                 times.time = FrameTime::Interval(mask_ms - self.last_ms);
-                // A frame that no object has is done when it is encoded, perhaps before the last
-                // mask.
+                // A frame without objects ends with its encoder, possibly before the previous frame's
+                // mask. So take the maximum.
                 self.last_ms = self.last_ms.max(mask_ms);
                 times.age = in_flight.decoded.as_ref().map(|decoded| self.age(decoded, mask_ms));
                 // The stages' events are complete only after the memory.

@@ -20,8 +20,8 @@ pub fn open(split_dir: &Path, split_name: &str) -> Result<Box<dyn Dataset>> {
         let found = if split_dir.exists() { "is a file" } else { "does not exist" };
         bail!(
             "split directory {} {found}; expected a folder with JPEGImages_24fps/ and \
-             Annotations_6fps/ (SA-V) or JPEGImages/480p/ and Annotations/480p/ (DAVIS). Pass it \
-             with --split-dir, or make one with `segtrt synth --out DIR`",
+             Annotations_6fps/ (SA-V) or JPEGImages/480p/ and Annotations/480p/ (DAVIS). Correct \
+             --split-dir, or make one with `segtrt synth --out DIR`",
             split_dir.display()
         );
     }
@@ -38,7 +38,7 @@ pub fn open(split_dir: &Path, split_name: &str) -> Result<Box<dyn Dataset>> {
         return Ok(Box::new(DavisSplit::open(split_dir, split_name)?));
     }
     bail!(
-        "Missing JPEGImages_24fps directory: {} is not a video split. Found {}; expected \
+        "{} is not a video split. Found {}; expected \
          JPEGImages_24fps/ (or video_fps_24/) and Annotations_6fps/ (SA-V), or JPEGImages/480p/ \
          and Annotations/480p/ (DAVIS). Point --split-dir at the folder that holds them",
         split_dir.display(),

@@ -40,8 +40,8 @@ pub(super) fn table(comparison: &Comparison) -> Vec<String> {
         lines.extend(rows);
         lines.push(String::new());
         lines.push(
-            "Margin: distance of the reference's two highest predicted IoUs. IoU before: of the \
-             frame before."
+            "Margin: the reference's predicted IoU of its mask minus its predicted IoU of the \
+             side's mask. IoU before: on the previous frame."
                 .into(),
         );
     }

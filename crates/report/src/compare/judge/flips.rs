@@ -1,10 +1,10 @@
 /*!
-Frames with other decisions than the reference: whether the object is visible, and which of the
-decoder's candidate masks was selected.
+Decision flips: frames on which a side and the reference decide differently. The decisions are
+whether the object is visible, and which of the decoder's candidate masks is selected.
 
-A flip with a large margin is an error; one with a small margin is rounding. So each flip has its
-margin: the reference's distance from the other decision. The IoU of the frame before tells whether
-the masks had already drifted apart.
+A flip with a large margin is an error; one with a small margin is rounding. The margin is a
+difference of the reference's numbers: by how much its decision beat the side's. The IoU on the
+previous frame shows whether the masks had already drifted apart.
 */
 
 use serde::{Deserialize, Serialize};
@@ -47,8 +47,9 @@ pub struct Flip {
     pub reference: f64,
     /// This side's.
     pub side: f64,
-    /// The reference's distance from the other decision: the absolute logit, or the distance of
-    /// its two highest predicted IoUs; none if the reference did not store it.
+    /// By how much the reference's decision beat the side's: the absolute logit, or the
+    /// reference's predicted IoU of its mask minus its predicted IoU of the side's mask. None if
+    /// the reference did not store it.
     pub margin: Option<f64>,
     /// IoU of the two masks on this frame; none if the masks were not compared.
     pub iou: Option<f64>,
@@ -74,14 +75,14 @@ pub(super) fn objectness(
     side: &SideResults<'_>,
     masks: Agreement<'_>,
 ) -> Flips {
-    count(reference, side, masks, "objectness", |theirs, ours, at| {
-        let (theirs, ours) = (value(&theirs.objectness, at)?, value(&ours.objectness, at)?);
+    count(reference, side, masks, "objectness", |reference, side, at| {
+        let (reference, side) = (value(&reference.objectness, at)?, value(&side.objectness, at)?);
         Some(Pair {
-            reference: theirs,
-            side: ours,
-            flipped: (theirs > 0.0) != (ours > 0.0),
-            margin: Some(theirs.abs()),
-            difference: Some((theirs - ours).abs()),
+            reference,
+            side,
+            flipped: (reference > 0.0) != (side > 0.0),
+            margin: Some(reference.abs()),
+            difference: Some((reference - side).abs()),
         })
     })
 }
@@ -92,18 +93,20 @@ pub(super) fn chosen_mask(
     side: &SideResults<'_>,
     masks: Agreement<'_>,
 ) -> Flips {
-    count(reference, side, masks, "chosen_mask", |theirs, ours, at| {
-        let (a, b) = (value(&theirs.chosen_mask, at)?, value(&ours.chosen_mask, at)?);
-        let left = theirs.iou_predictions.get(at).and_then(Option::as_deref);
-        let right = ours.iou_predictions.get(at).and_then(Option::as_deref);
-        let difference = left.zip(right).and_then(|(left, right)| {
-            left.iter().zip(right).map(|(x, y)| (x - y).abs()).reduce(f64::max)
+    count(reference, side, masks, "chosen_mask", |reference, side, at| {
+        let reference_mask = value(&reference.chosen_mask, at)?;
+        let side_mask = value(&side.chosen_mask, at)?;
+        let reference_ious = reference.iou_predictions.get(at).and_then(Option::as_deref);
+        let side_ious = side.iou_predictions.get(at).and_then(Option::as_deref);
+        let difference = reference_ious.zip(side_ious).and_then(|(reference, side)| {
+            reference.iter().zip(side).map(|(x, y)| (x - y).abs()).reduce(f64::max)
         });
         Some(Pair {
-            reference: a as f64,
-            side: b as f64,
-            flipped: a != b,
-            margin: left.and_then(lead),
+            reference: reference_mask as f64,
+            side: side_mask as f64,
+            flipped: reference_mask != side_mask,
+            margin: reference_ious
+                .and_then(|ious| selection_margin(ious, reference_mask, side_mask)),
             difference,
         })
     })
@@ -113,14 +116,11 @@ fn value<T: Copy>(column: &[Option<T>], at: usize) -> Option<T> {
     column.get(at).copied().flatten()
 }
 
-/// The distance of the two highest predicted IoUs. The highest is the selected mask's.
-fn lead(ious: &[f64]) -> Option<f64> {
-    let mut sorted = ious.to_vec();
-    sorted.sort_by(|a, b| b.total_cmp(a));
-    match sorted.as_slice() {
-        [first, second, ..] => Some(first - second),
-        _ => None,
-    }
+/// The reference's predicted IoU of its selected mask minus that of the side's selected mask. Masks
+/// are numbered from 1. None without these IoUs.
+fn selection_margin(ious: &[f64], reference_mask: i64, side_mask: i64) -> Option<f64> {
+    let iou = |mask: i64| ious.get(usize::try_from(mask).ok()?.checked_sub(1)?);
+    Some(iou(reference_mask)? - iou(side_mask)?)
 }
 
 fn count(
@@ -143,11 +143,11 @@ fn count(
     };
     let keys: Vec<ObjectKey> = reference.objects().cloned().collect();
     for key in &keys {
-        let Some((theirs, ours)) = reference.first_pass(key).zip(side.first_pass(key)) else {
-            continue;
-        };
-        for (at, frame) in theirs.frames.iter().enumerate() {
-            let Some(pair) = pair(&theirs.decisions, &ours.decisions, at) else { continue };
+        let passes = reference.first_pass(key).zip(side.first_pass(key));
+        let Some((reference_pass, side_pass)) = passes else { continue };
+        for (at, frame) in reference_pass.frames.iter().enumerate() {
+            let decisions = (&reference_pass.decisions, &side_pass.decisions);
+            let Some(pair) = pair(decisions.0, decisions.1, at) else { continue };
             found.frames += 1;
             larger(&mut found.largest_difference, pair.difference);
             if !pair.flipped {
@@ -172,15 +172,15 @@ fn count(
         }
     }
     if found.frames == 0 {
-        let tells = |c: &SideResults<'_>| {
+        let has_decision = |c: &SideResults<'_>| {
             keys.iter().filter_map(|key| c.first_pass(key)).any(|pass| match what {
                 "objectness" => pass.decisions.objectness.iter().any(Option::is_some),
                 _ => pass.decisions.chosen_mask.iter().any(Option::is_some),
             })
         };
-        let silent: Vec<&str> =
-            [reference, side].into_iter().filter(|c| !tells(c)).map(|c| c.name).collect();
-        found.unknown = Some(format!("{} did not store {what}", silent.join(" and ")));
+        let without_decision: Vec<&str> =
+            [reference, side].into_iter().filter(|c| !has_decision(c)).map(|c| c.name).collect();
+        found.unknown = Some(format!("{} did not store {what}", without_decision.join(" and ")));
     }
     found
 }
@@ -190,11 +190,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lead_is_the_distance_of_the_two_highest() {
-        assert!((lead(&[0.5, 0.9, 0.7]).unwrap() - 0.2).abs() < 1e-12);
-        assert!((lead(&[0.9, 0.5, 0.75]).unwrap() - 0.15).abs() < 1e-12);
-        assert_eq!(lead(&[0.9, 0.5, 0.9]), Some(0.0));
-        assert_eq!(lead(&[0.5]), None);
-        assert_eq!(lead(&[]), None);
+    fn the_margin_is_the_difference_of_the_two_selected_masks() {
+        let margin = |ious: &[f64], masks: [i64; 2]| selection_margin(ious, masks[0], masks[1]);
+        assert!((margin(&[0.5, 0.9, 0.7], [2, 3]).unwrap() - 0.2).abs() < 1e-12);
+        // The side selected the reference's third best mask.
+        assert!((margin(&[0.5, 0.9, 0.7], [2, 1]).unwrap() - 0.4).abs() < 1e-12);
+        assert_eq!(margin(&[0.9, 0.5, 0.9], [1, 3]), Some(0.0));
+        assert_eq!(margin(&[0.9, 0.5], [1, 3]), None);
+        assert_eq!(margin(&[0.9, 0.5], [1, 0]), None);
     }
 }
