@@ -25,7 +25,7 @@ const BUILT: [Role; 9] = [
 ];
 const FILE: &str = MaskDecoderPart::FILE;
 const OWN: Own = Own { bundle, built: &BUILT, file: FILE, graph: "mask_decoder" };
-const SHAPE: MaskDecoderShape = MaskDecoderShape { grid: 4, probable: false };
+const SHAPE: MaskDecoderShape = MaskDecoderShape { grid: 4, iou_sigmoid: false };
 /// As in `tests/data/decoded/make_bundle.py`, the mask behind the third of them wins.
 const IOUS: [f32; 4] = [0.95, 0.3, 0.9, 0.5];
 const SCORE: f32 = 5.0;
@@ -77,7 +77,7 @@ fn bundle(place: &Path, own: bool) {
         fs::write(&manifest, graphs.collect::<Vec<_>>().join("[[graph]]")).unwrap();
         return;
     }
-    let more = format!("grid = {}\nprobable = {}\n", SHAPE.grid, SHAPE.probable);
+    let more = format!("grid = {}\nprobable = {}\n", SHAPE.grid, SHAPE.iou_sigmoid);
     own_part::install(place, FILE, &weights(), "mask_decoder", &more);
 }
 

@@ -237,7 +237,7 @@ fn a_damaged_bundle_costs_its_row_and_leaves_what_was_there() {
     assert_eq!(yard.rows(&forced), failed);
     let said = yard.build(&forced).assert().code(1);
     said.stderr(contains(
-        "encoder_trunk: FAILED: the encoder's trunk differs from its manifest; export",
+        "encoder_trunk: FAILED: the weights of the encoder's trunk do not match manifest.toml (SHA-256 or tensors); export",
     ));
     assert_eq!(fs::read(yard.folder().join(FILE)).unwrap(), before);
 }

@@ -16,7 +16,8 @@ use super::bound_engine::{DeviceTensor, SharedEngine, TensorDesc};
 use cuda::Element;
 use cuda::{Capturable, Stream, View};
 use kernels::{
-    Answer, Attention, BankState, MaskDecoder, MemoryEncoder, MemoryKeyProj, TrunkExecutor,
+    Attention, BankState, MaskDecoder, MaskDecoderOutputs, MemoryEncoder, MemoryKeyProj,
+    TrunkExecutor,
 };
 
 /// One operation.
@@ -61,7 +62,7 @@ pub enum Op {
         /// The result.
         output: View,
     },
-    /// The mask decoder: image tokens after the memory attention to the answer.
+    /// The mask decoder: from image tokens after the memory attention to its outputs.
     MaskDecoder {
         /// The kernels and their weights.
         decoder: Rc<MaskDecoder>,
@@ -70,7 +71,7 @@ pub enum Op {
         /// The finer features, `hr0` and `hr1`.
         fine: [View; 2],
         /// Logits, predicted IoUs, pointer, score.
-        answer: Answer,
+        outputs: MaskDecoderOutputs,
     },
     /// A frame's features and mask to its memory.
     Memory {
@@ -173,8 +174,8 @@ unsafe impl Capturable for Program {
                 Op::Attention { attention, inputs: [q, k, v], bias, output } => {
                     attention.enqueue([q, k, v], bias.as_ref(), output, stream)?;
                 }
-                Op::MaskDecoder { decoder, image, fine: [hr0, hr1], answer } => {
-                    decoder.enqueue(image, [hr0, hr1], answer, stream)?;
+                Op::MaskDecoder { decoder, image, fine: [hr0, hr1], outputs } => {
+                    decoder.enqueue(image, [hr0, hr1], outputs, stream)?;
                 }
                 Op::Memory { encoder, inputs: [feat, low, score, binary], memory } => {
                     encoder.enqueue(feat, low, score, binary, memory, stream)?;

@@ -50,7 +50,7 @@ pub use hiera::{
 };
 pub use images::{Kept, Topic as Source};
 pub use mask::{COUNTERS_BYTES, MaskCounts, MaskMaker, NON_FINITE_BYTES};
-pub use mask_decoder::{Answer, MaskDecoder};
+pub use mask_decoder::{MaskDecoder, MaskDecoderOutputs};
 pub use memory_encoder::MemoryEncoder;
 pub use memory_key_proj::MemoryKeyProj;
 pub use preprocess::{Frame, Preprocess};

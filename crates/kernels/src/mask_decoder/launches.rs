@@ -1,13 +1,16 @@
 /*!
-The launches of a mask decoder, kernel by kernel. Views are measured before: those of a frame where
-it is enqueued, weights where they are loaded, and the scratch is made for the decoder's own shape.
+The launches of a mask decoder, kernel by kernel. Buffer sizes are checked earlier: per-frame
+buffers in `enqueue`, weights when they are loaded. The scratch has the decoder's shape.
+
+Folded query: the query times the key projection, so that the kernel reads the image without
+projecting keys.
 */
 
 use anyhow::Result;
 
 use super::scratch::{Scratch, TILE};
-use super::weights::{Asking, Layer, Read};
-use super::{Answer, MaskDecoder, Model};
+use super::weights::{Layer, QueryKeyProj, TokenToImageAttn};
+use super::{MaskDecoder, MaskDecoderOutputs, Model};
 use crate::device_weights::Affine;
 use crate::images::Topic;
 use crate::kernel::{Kernel, Modules, arguments};
@@ -20,19 +23,19 @@ pub(super) const MASK_TILE: usize = 64;
 /// Threads of the kernels over the image, and of those that compute with tokens.
 pub(super) const IMAGE_THREADS: u32 = 128;
 pub(super) const TOKEN_THREADS: u32 = 256;
-/// Dynamic shared memory of the kernels over the image, bytes: two tiles of tokens as halves, and a
-/// third where tokens are written.
+/// Dynamic shared memory of the kernels over the image, bytes: two f16 tiles of 64 x 256, and a
+/// third in the kernel that writes the image.
 pub(super) const READ_SHARED: u32 = 65_536;
 pub(super) const WRITE_SHARED: u32 = 98_304;
-/// Blocks of the products between tokens and the hidden layer.
-pub(super) const HIDDEN_BLOCKS: u32 = 64;
-pub(super) const NARROW_BLOCKS: u32 = 32;
-/// Blocks along a row of the heads' inner layers, and of the answer.
+/// Blocks of the tokens' MLP: up-projection and down-projection.
+pub(super) const MLP_UP_BLOCKS: u32 = 64;
+pub(super) const MLP_DOWN_BLOCKS: u32 = 32;
+/// Blocks along a row of the heads' inner layers, and of the output heads.
 pub(super) const HEADS_BLOCKS: u32 = 4;
-pub(super) const ANSWER_BLOCKS: u32 = 4;
-/// Pixels that a token becomes in the first upscaling, a block each.
+pub(super) const OUTPUT_BLOCKS: u32 = 4;
+/// Pixels of one image token after the first upscaling, a block each.
 pub(super) const PIXELS: u32 = 4;
-/// Rows that the heads compute with: score, IoU, three masks' vectors and pointers.
+/// Rows of the heads: objectness, IoU, vectors and object pointers of three masks.
 pub(super) const HEAD_ROWS: u32 = 8;
 
 #[derive(Debug)]
@@ -91,43 +94,54 @@ impl Kernels {
 }
 
 impl MaskDecoder {
-    /// Layer 0's reading, whose folded queries are constants.
+    /// Token-to-image attention of layer 0, split over image tiles. Its queries do not depend on the
+    /// frame.
     pub(super) fn token_to_image_attn(
         &self,
         image: &View,
-        read: &Read,
+        attn: &TokenToImageAttn,
         stream: &Stream,
     ) -> Result<()> {
         let Model { kernels, weights, .. } = &*self.model;
-        let Scratch { sums, parts, .. } = &self.scratch;
+        let Scratch { softmax_stats, partial_values, .. } = &self.scratch;
         let tokens = self.tokens();
         let args = arguments!(
             ["mask_decoder_token_to_image_attn"];
             View(image),
             View(&weights.positions),
             View(&weights.folded),
-            View(&read.values),
-            View(sums),
-            View(parts),
+            View(&attn.values),
+            View(softmax_stats),
+            View(partial_values),
             I32(int(tokens, "the number of tokens")?),
         );
         let grid = (blocks(tokens, TILE)?, 1, 1);
-        // SAFETY: the arguments are mask_decoder_token_to_image_attn's own; the image was measured
-        // in `enqueue`, the weights where they were loaded, and sums and parts have room for every
-        // tile of the launch.
+        // SAFETY: the arguments match mask_decoder_token_to_image_attn. Sizes are checked: the image
+        // in `enqueue`, the weights when they are loaded; `softmax_stats` and `partial_values` have
+        // room for every tile of the launch.
         unsafe { kernels.token_to_image_attn.launch(grid, &args, stream) }
     }
 
-    /// The image reads what a layer's tokens became, and is read by `next`.
+    /// Image-to-token attention of `layer`, fused with the partial token-to-image attention of
+    /// `next`.
     pub(super) fn image_to_token_attn(
         &self,
         image: &View,
         layer: &Layer,
-        next: &Read,
+        next: &TokenToImageAttn,
         stream: &Stream,
     ) -> Result<()> {
         let Model { kernels, weights, .. } = &*self.model;
-        let Scratch { sums, parts, folded, keys, key_bias, values, image: out, .. } = &self.scratch;
+        let Scratch {
+            softmax_stats,
+            partial_values,
+            folded,
+            keys,
+            key_bias,
+            values,
+            image: out,
+            ..
+        } = &self.scratch;
         let tokens = self.tokens();
         let args = arguments!(
             ["mask_decoder_image_to_token_attn"];
@@ -136,86 +150,89 @@ impl MaskDecoder {
             View(keys),
             View(key_bias),
             View(values),
-            View(&layer.write.out.bias),
-            View(&layer.write.norm.weight),
-            View(&layer.write.norm.bias),
+            View(&layer.image_to_token.out.bias),
+            View(&layer.image_to_token.norm.weight),
+            View(&layer.image_to_token.norm.bias),
             View(out),
             View(folded),
             View(&next.values),
-            View(sums),
-            View(parts),
+            View(softmax_stats),
+            View(partial_values),
             I32(int(tokens, "the number of tokens")?),
         );
         let grid = (blocks(tokens, TILE)?, 1, 1);
-        // SAFETY: as in `token_to_image_attn`; `image` is what `enqueue` measured or the scratch's own, which has
-        // the same size.
+        // SAFETY: as in `token_to_image_attn`; `image` is checked in `enqueue`, or is the scratch's
+        // image, which has the same size.
         unsafe { kernels.image_to_token_attn.launch(grid, &args, stream) }
     }
 
-    /// All tiles' sums to what the tokens are behind a reading.
+    /// Merges the tiles' partial softmax sums, then applies output projection, residual and layer
+    /// norm.
     pub(super) fn combine_splits(
         &self,
-        read: &Read,
+        attn: &TokenToImageAttn,
         queries: &View,
         out: &View,
         stream: &Stream,
     ) -> Result<()> {
-        let Scratch { sums, parts, .. } = &self.scratch;
+        let Scratch { softmax_stats, partial_values, .. } = &self.scratch;
         let tiles = self.tokens().div_ceil(TILE);
         let args = arguments!(
             ["mask_decoder_combine_splits"];
-            View(sums),
-            View(parts),
-            View(&read.value_bias),
-            View(&read.out.weight),
-            View(&read.out.bias),
+            View(softmax_stats),
+            View(partial_values),
+            View(&attn.value_bias),
+            View(&attn.out.weight),
+            View(&attn.out.bias),
             View(queries),
-            View(&read.norm.weight),
-            View(&read.norm.bias),
+            View(&attn.norm.weight),
+            View(&attn.norm.bias),
             View(out),
             I32(int(tiles, "the number of tiles")?),
         );
         let grid = (TOKENS as u32, 1, 1);
-        // SAFETY: the arguments are mask_decoder_combine_splits's own: as many tiles as the kernels
-        // over the image wrote, weights that were measured where they were loaded, and tokens of
-        // the scratch or the weights.
+        // SAFETY: the arguments match mask_decoder_combine_splits: as many tiles as the kernels over
+        // the image wrote, weights whose sizes were checked when they were loaded, and tokens of the
+        // scratch or the weights.
         unsafe { self.model.kernels.combine_splits.launch(grid, &args, stream) }
     }
 
-    /// The hidden layer of the tokens' MLP, and back to the sum in front of the norm behind it.
+    /// The tokens' MLP: up-projection, down-projection, residual add. The layer norm follows in the
+    /// next kernel.
     pub(super) fn token_mlp(&self, layer: &Layer, queries: &View, stream: &Stream) -> Result<()> {
         let Kernels { token_mlp_up, token_mlp_down, .. } = &self.model.kernels;
         let Scratch { hidden, sum, .. } = &self.scratch;
         let Affine { weight, bias } = &layer.up;
         let args =
             arguments!(["mask_decoder_token_mlp_up"]; Views[4]([queries, weight, bias, hidden]));
-        let grid = (HIDDEN_BLOCKS, 1, 1);
-        // SAFETY: the arguments are mask_decoder_token_mlp_up's own, weights that were measured
-        // where they were loaded and scratch.
+        let grid = (MLP_UP_BLOCKS, 1, 1);
+        // SAFETY: the arguments match mask_decoder_token_mlp_up: scratch, and weights whose sizes
+        // were checked when they were loaded.
         unsafe { token_mlp_up.launch(grid, &args, stream) }?;
         let Affine { weight, bias } = &layer.down;
         let args = arguments!(["mask_decoder_token_mlp_down"]; Views[5]([hidden, weight, bias, queries, sum]));
-        let grid = (NARROW_BLOCKS, 1, 1);
-        // SAFETY: as above, mask_decoder_token_mlp_down's own.
+        let grid = (MLP_DOWN_BLOCKS, 1, 1);
+        // SAFETY: as above, for mask_decoder_token_mlp_down.
         unsafe { token_mlp_down.launch(grid, &args, stream) }
     }
 
-    /// What both kernels take that fold what the image reads.
+    /// Arguments shared by the two kernels that fold the tokens' keys and values into the
+    /// image-to-token attention.
     pub(super) fn folding<'a>(&'a self, layer: &'a Layer, queries: &'a View) -> [&'a View; 15] {
         let Scratch { sum, keys, key_bias, values, .. } = &self.scratch;
-        let write = &layer.write;
+        let attn = &layer.image_to_token;
         [
             sum,
             &layer.norm3.weight,
             &layer.norm3.bias,
             &self.model.weights.tokens,
-            &write.key.weight,
-            &write.key.bias,
-            &write.value.weight,
-            &write.value.bias,
-            &write.query.weight,
-            &write.query.bias,
-            &write.out.weight,
+            &attn.key.weight,
+            &attn.key.bias,
+            &attn.value.weight,
+            &attn.value.bias,
+            &attn.query.weight,
+            &attn.query.bias,
+            &attn.out.weight,
             queries,
             keys,
             key_bias,
@@ -223,24 +240,23 @@ impl MaskDecoder {
         ]
     }
 
-    /// Behind layer 0: `queries` and what the image reads of them, and what layer 1's tokens attend
-    /// to among each other.
+    /// After layer 0: layer norm, keys and values for the image, and self-attention of layer 1.
     pub(super) fn fold_self_attn(&self, queries: &View, stream: &Stream) -> Result<()> {
         let Model { kernels, weights, .. } = &*self.model;
-        let Affine { weight, bias } = &weights.among.qkv;
+        let Affine { weight, bias } = &weights.self_attn.qkv;
         let args = arguments!(
             ["mask_decoder_fold_self_attn"];
             Views[15](self.folding(&weights.layers[0], queries)),
             Views[3]([weight, bias, &self.scratch.attended]),
         );
         let grid = (2 * TOKENS as u32, 1, 1);
-        // SAFETY: the arguments are mask_decoder_fold_self_attn's own, weights that were measured
-        // where they were loaded and scratch.
+        // SAFETY: the arguments match mask_decoder_fold_self_attn: scratch, and weights whose sizes
+        // were checked when they were loaded.
         unsafe { kernels.fold_self_attn.launch(grid, &args, stream) }
     }
 
-    /// In layer 1, behind the tokens' attention to each other: `out` of `queries`, and what they
-    /// ask the image with.
+    /// Output projection, residual and norm of layer 1's self-attention; then the folded queries of
+    /// its token-to-image attention.
     pub(super) fn token_self_attn(
         &self,
         queries: &View,
@@ -249,14 +265,14 @@ impl MaskDecoder {
     ) -> Result<()> {
         let Model { kernels, weights, .. } = &*self.model;
         let Scratch { attended, folded, .. } = &self.scratch;
-        let (among, Asking { query, key }) = (&weights.among, &weights.asking);
+        let (self_attn, QueryKeyProj { query, key }) = (&weights.self_attn, &weights.query_key);
         let views = [
             attended,
-            &among.out.weight,
-            &among.out.bias,
+            &self_attn.out.weight,
+            &self_attn.out.bias,
             queries,
-            &among.norm.weight,
-            &among.norm.bias,
+            &self_attn.norm.weight,
+            &self_attn.norm.bias,
             &weights.tokens,
             &query.weight,
             &query.bias,
@@ -266,32 +282,33 @@ impl MaskDecoder {
         ];
         let args = arguments!(["mask_decoder_token_self_attn"]; Views[12](views));
         let grid = (TOKENS as u32, 1, 1);
-        // SAFETY: the arguments are mask_decoder_token_self_attn's own, weights that were measured
-        // where they were loaded and scratch; `out` is other memory than `queries`, which all
-        // blocks read.
+        // SAFETY: the arguments match mask_decoder_token_self_attn: scratch, and weights whose sizes
+        // were checked when they were loaded; `out` does not overlap `queries`, which all blocks
+        // read.
         unsafe { kernels.token_self_attn.launch(grid, &args, stream) }
     }
 
-    /// Behind layer 1: `queries` and what the image reads of them, and what the last reading asks.
+    /// After layer 1: layer norm, keys and values for the image, and the folded queries of the last
+    /// token-to-image attention.
     pub(super) fn fold_token_to_image(&self, queries: &View, stream: &Stream) -> Result<()> {
         let Model { kernels, weights, .. } = &*self.model;
-        let Asking { query, key } = &weights.last_asking;
+        let QueryKeyProj { query, key } = &weights.last_query_key;
         let args = arguments!(
             ["mask_decoder_fold_token_to_image"];
             Views[15](self.folding(&weights.layers[1], queries)),
             Views[4]([&query.weight, &query.bias, key, &self.scratch.folded]),
         );
         let grid = (2 * TOKENS as u32, 1, 1);
-        // SAFETY: the arguments are mask_decoder_fold_token_to_image's own, weights that were
-        // measured where they were loaded and scratch.
+        // SAFETY: the arguments match mask_decoder_fold_token_to_image: scratch, and weights whose
+        // sizes were checked when they were loaded.
         unsafe { kernels.fold_token_to_image.launch(grid, &args, stream) }
     }
 
-    /// What is read from the decoded tokens.
+    /// Output heads: objectness, predicted IoUs, hypernetwork vector, object pointer.
     pub(super) fn head_outputs(
         &self,
         decoded: &View,
-        answer: &Answer,
+        outputs: &MaskDecoderOutputs,
         stream: &Stream,
     ) -> Result<()> {
         let Model { kernels, weights, shape } = &*self.model;
@@ -308,8 +325,8 @@ impl MaskDecoder {
                     I32(i32::from(at == 0)),
             );
             let grid = (HEAD_ROWS, HEADS_BLOCKS, 1);
-            // SAFETY: the arguments are mask_decoder_head_mlps' own, weights that were measured
-            // where they were loaded and scratch.
+            // SAFETY: the arguments match mask_decoder_head_mlps: scratch, and weights whose sizes
+            // were checked when they were loaded.
             unsafe { kernels.head_mlps.launch(grid, &args, stream) }?;
         }
         let args = arguments!(
@@ -320,23 +337,23 @@ impl MaskDecoder {
             View(&heads.hyper),
             View(&heads.pointer),
             View(&heads.no_pointer),
-            View(&answer.iou),
-            View(&answer.ious),
-            View(&answer.pointer),
-            View(&answer.score),
+            View(&outputs.iou),
+            View(&outputs.ious),
+            View(&outputs.pointer),
+            View(&outputs.score),
             View(vector),
-            I32(i32::from(shape.probable)),
+            I32(i32::from(shape.iou_sigmoid)),
         );
-        let grid = (ANSWER_BLOCKS, 1, 1);
-        // SAFETY: as above, mask_decoder_head_outputs's own; the answer was measured in `enqueue`.
+        let grid = (OUTPUT_BLOCKS, 1, 1);
+        // SAFETY: as above, for mask_decoder_head_outputs; `enqueue` checked the outputs.
         unsafe { kernels.head_outputs.launch(grid, &args, stream) }
     }
 
-    /// The image upscaled, times the vector of the mask that was chosen.
+    /// Mask logits: the upscaled image times the hypernetwork vector of the selected mask.
     pub(super) fn upscale_masks(
         &self,
         [hr0, hr1]: [&View; 2],
-        answer: &Answer,
+        outputs: &MaskDecoderOutputs,
         stream: &Stream,
     ) -> Result<()> {
         let Model { kernels, weights, shape } = &*self.model;
@@ -353,14 +370,13 @@ impl MaskDecoder {
             View(&masks.second.weight),
             View(&masks.second.bias),
             View(&scratch.vector),
-            View(&answer.score),
-            View(&answer.low),
+            View(&outputs.score),
+            View(&outputs.low),
             I32(int(shape.grid, "the side of the map")?),
         );
         let grid = (blocks(self.tokens(), MASK_TILE)?, PIXELS, 1);
-        // SAFETY: the arguments are mask_decoder_upscale_masks' own; features and answer were
-        // measured in `enqueue`, the weights where they were loaded, and the scratch is of the same
-        // shape.
+        // SAFETY: the arguments match mask_decoder_upscale_masks. Sizes are checked: features and
+        // outputs in `enqueue`, the weights when they are loaded; the scratch has the same shape.
         unsafe { kernels.upscale_masks.launch(grid, &args, stream) }
     }
 }

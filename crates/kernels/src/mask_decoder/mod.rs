@@ -1,20 +1,20 @@
 /*!
-The mask decoder of the track step, from the tokens behind the memory attention to the answer
-(`cuda/decoder_*.cu`).
+The mask decoder of the track step, from the image tokens after the memory attention to mask logits,
+IoUs, objectness and object pointer (`cuda/mask_decoder_*.cu`).
 
-Its prompt tokens are eight constants, so what multiplies the image is eight tokens folded with a
-weight: 64 rows, a head and a token each. A kernel over tiles of the image lets it read the tokens,
-and the tokens read it in the same pass; between two such passes a few blocks compute with the
-tokens alone.
+Its eight prompt tokens are constants. The image is therefore multiplied by folded queries and keys:
+64 rows, one for each of eight heads and eight tokens. One kernel over tiles of the image computes
+the image-to-token attention and the next token-to-image attention. Between two such passes a few
+blocks compute with the tokens alone.
 
 ```text
-image ─ read ─→ sums ─ gather, hidden, narrow, fold_attend, turn ─→ folded
-image ─ write ─→ y, sums ─ gather, hidden, narrow, fold_read ─→ folded
-    y ─ write ─→ y, sums ─ gather, heads, heads, answer ─→ iou, ious, pointer, score, vector
-    y, hr0, hr1, vector ─ masks ─→ low
+image ─ token_to_image_attn ─→ stats ─ combine_splits, token_mlp, fold_self_attn, token_self_attn
+image ─ image_to_token_attn ─→ y, stats ─ combine_splits, token_mlp, fold_token_to_image
+    y ─ image_to_token_attn ─→ y, stats ─ combine_splits, head_mlps, head_outputs ─→ all but low
+    y, hr0, hr1, vector ─ upscale_masks ─→ low
 ```
 
-All tensors of the image are fp16, those of tokens fp32; so is the answer but for the pointer.
+All tensors of the image are fp16, those of tokens fp32. The outputs are fp32, the pointer fp16.
 */
 
 mod launches;
@@ -50,9 +50,9 @@ pub struct MaskDecoder {
     scratch: Scratch,
 }
 
-/// Where the answer goes, f32 but for the pointer, which the bank has as halves.
+/// Buffers of the outputs, f32; the object pointer is f16, as in the memory bank.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct MaskDecoderOutputs {
     /// Logits, `[4 grid, 4 grid]`.
     pub low: View,
     /// The predicted IoU of the selected mask, one number.
@@ -61,7 +61,7 @@ pub struct Answer {
     pub ious: View,
     /// The object's pointer, f16 `[256]`.
     pub pointer: View,
-    /// The object's score, one number: above 0 where the object is there.
+    /// Objectness logit, one number: above 0 where the object is visible.
     pub score: View,
 }
 
@@ -108,7 +108,7 @@ impl MaskDecoder {
         self.model.shape.tokens()
     }
 
-    /// A tensor of the answer, by the name that an engine has for it: `low`, `iou`, `ptr`, `score`
+    /// An output tensor, by the name that an engine has for it: `low`, `iou`, `ptr`, `score`
     /// or `ious`.
     ///
     /// # Errors
@@ -126,7 +126,7 @@ impl MaskDecoder {
         Ok(Output { name: name.to_owned(), element, shape })
     }
 
-    /// Enqueues a frame of one object: `answer` of `image` f16 `[tokens, 256]`, the tokens behind
+    /// Enqueues a frame of one object: `outputs` of `image` f16 `[tokens, 256]`, the tokens after
     /// the memory attention, and the finer features `hr0` f16 `[32, 4 grid, 4 grid]` and `hr1` f16
     /// `[64, 2 grid, 2 grid]`. 17 launches without allocation; may be recorded.
     ///
@@ -136,7 +136,7 @@ impl MaskDecoder {
         &self,
         image: &View,
         [hr0, hr1]: [&View; 2],
-        answer: &Answer,
+        outputs: &MaskDecoderOutputs,
         stream: &Stream,
     ) -> Result<()> {
         let MaskDecoderShape { grid, .. } = self.model.shape;
@@ -144,29 +144,29 @@ impl MaskDecoder {
         need_exactly(image, HALF * tokens * WIDTH, ALIGNMENT, "the decoder's image")?;
         need_exactly(hr0, HALF * 16 * tokens * NARROW, ALIGNMENT, "'hr0'")?;
         need_exactly(hr1, HALF * 4 * tokens * MIDDLE, ALIGNMENT, "'hr1'")?;
-        need_exactly(&answer.low, FLOAT * 16 * grid * grid, ALIGNMENT, "'low'")?;
-        need_exactly(&answer.iou, FLOAT, FLOAT, "'iou'")?;
-        need_exactly(&answer.ious, FLOAT * CHOICES, FLOAT, "'ious'")?;
-        need_exactly(&answer.pointer, HALF * WIDTH, ALIGNMENT, "'ptr'")?;
-        need_exactly(&answer.score, FLOAT, FLOAT, "'score'")?;
+        need_exactly(&outputs.low, FLOAT * 16 * grid * grid, ALIGNMENT, "'low'")?;
+        need_exactly(&outputs.iou, FLOAT, FLOAT, "'iou'")?;
+        need_exactly(&outputs.ious, FLOAT * CHOICES, FLOAT, "'ious'")?;
+        need_exactly(&outputs.pointer, HALF * WIDTH, ALIGNMENT, "'ptr'")?;
+        need_exactly(&outputs.score, FLOAT, FLOAT, "'score'")?;
 
         let Model { weights, .. } = &*self.model;
         let Weights { started, layers: [first, second], last, .. } = weights;
         let [a, b] = &self.scratch.queries;
-        self.token_to_image_attn(image, &first.read, stream)?;
-        self.combine_splits(&first.read, started, a, stream)?;
+        self.token_to_image_attn(image, &first.token_to_image, stream)?;
+        self.combine_splits(&first.token_to_image, started, a, stream)?;
         self.token_mlp(first, a, stream)?;
         self.fold_self_attn(b, stream)?;
         self.token_self_attn(b, a, stream)?;
-        self.image_to_token_attn(image, first, &second.read, stream)?;
-        self.combine_splits(&second.read, a, b, stream)?;
+        self.image_to_token_attn(image, first, &second.token_to_image, stream)?;
+        self.combine_splits(&second.token_to_image, a, b, stream)?;
         self.token_mlp(second, b, stream)?;
         self.fold_token_to_image(a, stream)?;
         // In place: a block reads its tile before it writes it.
         self.image_to_token_attn(&self.scratch.image, second, last, stream)?;
         self.combine_splits(last, a, b, stream)?;
-        self.head_outputs(b, answer, stream)?;
-        self.upscale_masks([hr0, hr1], answer, stream)
+        self.head_outputs(b, outputs, stream)?;
+        self.upscale_masks([hr0, hr1], outputs, stream)
     }
 }
 

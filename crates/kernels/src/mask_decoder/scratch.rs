@@ -10,35 +10,35 @@ use vos::bundle::MaskDecoderShape;
 use vos::bundle::mask_decoder::{CROSS, HIDDEN, NARROW, ROWS, TOKENS, WIDTH};
 
 /// Image tokens of a block of the kernels over the image, as in `cuda/mask_decoder_image.cu`: what
-/// sums and parts have a line for.
+/// `softmax_stats` and `partial_values` have a row for.
 pub(super) const TILE: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Scratch {
-    /// Of each tile and row the largest score and the sum of what it leads, f32 `[tiles, 64, 2]`;
-    /// values by them, f32 `[tiles, 8, 128]`.
-    pub sums: View,
-    pub parts: View,
-    /// Tokens in turn, f32 `[8, 256]`.
+    /// Softmax statistics of each tile and row, maximum and sum, f32 `[tiles, 64, 2]`.
+    pub softmax_stats: View,
+    /// Values weighted by a tile's softmax, f32 `[tiles, 8, 128]`.
+    pub partial_values: View,
+    /// Token queries, two buffers used alternately, f32 `[8, 256]`.
     pub queries: [View; 2],
     /// f32 `[8, 2048]`
     pub hidden: View,
-    /// In front of a norm, f32 `[8, 256]`.
+    /// Input of a layer norm, f32 `[8, 256]`.
     pub sum: View,
     /// Heads side by side, f32 `[8, 256]`.
     pub attended: View,
-    /// What the tokens ask the image with, f16 `[64, 256]`.
+    /// Folded queries of the token-to-image attention, f16 `[64, 256]`.
     pub folded: View,
-    /// What the image asks the tokens with, f16 `[64, 256]` and f32 `[64]`, and what it gets, f16
-    /// `[256, 64]`.
+    /// Folded keys of the image-to-token attention, f16 `[64, 256]`, their bias, f32 `[64]`, and its
+    /// folded values, f16 `[256, 64]`.
     pub keys: View,
     pub key_bias: View,
     pub values: View,
-    /// The image that has read tokens, f16 `[tokens, 256]`.
+    /// The image after its image-to-token attention, f16 `[tokens, 256]`.
     pub image: View,
     /// Rows of the heads, f32 `[8, 256]`.
     pub rows: [View; 2],
-    /// Of the mask that was chosen, f32 `[32]`.
+    /// Hypernetwork vector of the selected mask, f32 `[32]`.
     pub vector: View,
 }
 
@@ -54,8 +54,8 @@ impl Scratch {
         let tiles = shape.tokens().div_ceil(TILE);
         let rows = || floats(TOKENS * WIDTH);
         Ok(Self {
-            sums: floats(tiles * ROWS * 2)?,
-            parts: floats(tiles * TOKENS * CROSS)?,
+            softmax_stats: floats(tiles * ROWS * 2)?,
+            partial_values: floats(tiles * TOKENS * CROSS)?,
             queries: [rows()?, rows()?],
             hidden: floats(TOKENS * HIDDEN)?,
             sum: rows()?,

@@ -1,8 +1,8 @@
 //! That launches are the sources' own.
 
 use super::launches::{
-    ANSWER_BLOCKS, HEAD_ROWS, HEADS_BLOCKS, HIDDEN_BLOCKS, IMAGE_THREADS, MASK_TILE, NARROW_BLOCKS,
-    PIXELS, READ_SHARED, TOKEN_THREADS, WRITE_SHARED,
+    HEAD_ROWS, HEADS_BLOCKS, IMAGE_THREADS, MASK_TILE, MLP_DOWN_BLOCKS, MLP_UP_BLOCKS,
+    OUTPUT_BLOCKS, PIXELS, READ_SHARED, TOKEN_THREADS, WRITE_SHARED,
 };
 use super::scratch::TILE;
 use crate::images::Topic;
@@ -84,8 +84,8 @@ fn blocks_over_tokens_are_those_of_the_source() {
         let (parameters, _) = using.split_once(">;").unwrap();
         parameters.rsplit_once(", ").unwrap().1.parse().unwrap()
     };
-    assert_eq!(tiles("Up") * 8 * HIDDEN_BLOCKS as usize, HIDDEN);
-    assert_eq!(tiles("Down") * 8 * NARROW_BLOCKS as usize, WIDTH);
+    assert_eq!(tiles("Up") * 8 * MLP_UP_BLOCKS as usize, HIDDEN);
+    assert_eq!(tiles("Down") * 8 * MLP_DOWN_BLOCKS as usize, WIDTH);
 
     let heads = source("mask_decoder_heads.cu");
     has(&heads, &format!("constexpr int WIDTH = {WIDTH};"));
@@ -93,5 +93,5 @@ fn blocks_over_tokens_are_those_of_the_source() {
     has(&heads, &format!("constexpr int MASKS = {};", MASKS - 1));
     has(&heads, &format!("constexpr int VECTOR = {NARROW};"));
     has(&heads, &format!("constexpr int PART = {};", WIDTH / HEADS_BLOCKS as usize));
-    assert_eq!(HEADS_BLOCKS, ANSWER_BLOCKS);
+    assert_eq!(HEADS_BLOCKS, OUTPUT_BLOCKS);
 }

@@ -9,26 +9,26 @@ use cuda::{Gpu, Stream, View};
 use vos::bundle::mask_decoder::LAYERS;
 use vos::bundle::{FusedPart, MaskDecoderPart, MaskDecoderShape, MaskDecoderWeights};
 
-/// Tokens read the image: from sums over it to queries.
+/// Token-to-image attention: value bias, output projection, norm.
 #[derive(Debug)]
-pub(super) struct Read {
-    /// The image's values.
+pub(super) struct TokenToImageAttn {
+    /// Value projection of the image.
     pub values: View,
     pub value_bias: View,
     pub out: Affine,
     pub norm: Affine,
 }
 
-/// What a reading's queries are folded with, where they are no constants.
+/// Query and key projection of a token-to-image attention whose queries depend on the frame.
 #[derive(Debug)]
-pub(super) struct Asking {
+pub(super) struct QueryKeyProj {
     pub query: Affine,
     pub key: View,
 }
 
-/// The image reads the tokens.
+/// Image-to-token attention.
 #[derive(Debug)]
-pub(super) struct Write {
+pub(super) struct ImageToTokenAttn {
     pub key: Affine,
     pub value: Affine,
     pub query: Affine,
@@ -38,22 +38,22 @@ pub(super) struct Write {
 
 #[derive(Debug)]
 pub(super) struct Layer {
-    pub read: Read,
+    pub token_to_image: TokenToImageAttn,
     pub up: Affine,
     pub down: Affine,
     pub norm3: Affine,
-    pub write: Write,
+    pub image_to_token: ImageToTokenAttn,
 }
 
-/// The second layer's attention of the tokens to each other.
+/// Self-attention of the tokens in layer 1.
 #[derive(Debug)]
-pub(super) struct Among {
+pub(super) struct SelfAttn {
     pub qkv: Affine,
     pub out: Affine,
     pub norm: Affine,
 }
 
-/// What is read from the decoded tokens.
+/// Output heads.
 #[derive(Debug)]
 pub(super) struct Heads {
     pub inner: [Affine; 2],
@@ -64,7 +64,7 @@ pub(super) struct Heads {
     pub no_pointer: View,
 }
 
-/// What upscales the image.
+/// Upscaling of the image, to mask logits.
 #[derive(Debug)]
 pub(super) struct Masks {
     pub first: Affine,
@@ -76,25 +76,25 @@ pub(super) struct Masks {
 pub(super) struct Weights {
     pub positions: View,
     pub tokens: View,
-    /// The queries in front of layer 0's reading, and what its scores are made with.
+    /// Queries of layer 0's token-to-image attention, and the same folded with its key projection.
     pub started: View,
     pub folded: View,
     pub layers: [Layer; LAYERS],
-    /// In front of layer 1's reading.
-    pub among: Among,
-    pub asking: Asking,
-    /// The reading behind both layers.
-    pub last: Read,
-    pub last_asking: Asking,
+    /// Of layer 1, before its token-to-image attention.
+    pub self_attn: SelfAttn,
+    pub query_key: QueryKeyProj,
+    /// The token-to-image attention after both layers.
+    pub last: TokenToImageAttn,
+    pub last_query_key: QueryKeyProj,
     pub heads: Heads,
     pub masks: Masks,
 }
 
 impl Weights {
-    /// Brings them to the device.
+    /// Uploads them to the device.
     ///
     /// # Errors
-    /// Weights of a decoder of other sizes, too little memory, or what the driver says.
+    /// Weights of a decoder of other sizes, too little memory, or another error of the driver.
     pub fn load(
         gpu: &Gpu,
         shape: MaskDecoderShape,
@@ -119,14 +119,14 @@ impl MaskDecoderTensors {
             started: self.one("started")?,
             folded: self.one("first")?,
             layers: [self.layer("layers.0")?, self.layer("layers.1")?],
-            among: Among {
+            self_attn: SelfAttn {
                 qkv: self.norm("layers.1.self")?,
                 out: self.matmul("layers.1.self.out")?,
                 norm: self.norm("layers.1.self.norm")?,
             },
-            asking: self.asking("layers.1.read")?,
-            last: self.read("last")?,
-            last_asking: self.asking("last")?,
+            query_key: self.query_key("layers.1.read")?,
+            last: self.token_to_image("last")?,
+            last_query_key: self.query_key("last")?,
             heads: Heads {
                 inner: [self.matmul("heads.inner0")?, self.matmul("heads.inner1")?],
                 score: self.one("heads.score")?,
@@ -147,11 +147,11 @@ impl MaskDecoderTensors {
         let of = |part: &str| format!("{name}.{part}");
         let write = |part: &str| self.matmul(&of(&format!("write.{part}")));
         Ok(Layer {
-            read: self.read(&of("read"))?,
+            token_to_image: self.token_to_image(&of("read"))?,
             up: self.matmul(&of("up"))?,
             down: self.matmul(&of("down"))?,
             norm3: self.norm(&of("norm3"))?,
-            write: Write {
+            image_to_token: ImageToTokenAttn {
                 key: write("key")?,
                 value: write("value")?,
                 query: write("query")?,
@@ -161,8 +161,8 @@ impl MaskDecoderTensors {
         })
     }
 
-    fn read(&self, name: &str) -> Result<Read> {
-        Ok(Read {
+    fn token_to_image(&self, name: &str) -> Result<TokenToImageAttn> {
+        Ok(TokenToImageAttn {
             values: self.one(&format!("{name}.values"))?,
             value_bias: self.one(&format!("{name}.value_bias"))?,
             out: self.matmul(&format!("{name}.out"))?,
@@ -170,8 +170,8 @@ impl MaskDecoderTensors {
         })
     }
 
-    fn asking(&self, name: &str) -> Result<Asking> {
-        Ok(Asking {
+    fn query_key(&self, name: &str) -> Result<QueryKeyProj> {
+        Ok(QueryKeyProj {
             query: self.matmul(&format!("{name}.query"))?,
             key: self.one(&format!("{name}.key"))?,
         })

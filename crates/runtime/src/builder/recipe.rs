@@ -307,7 +307,7 @@ mod tests {
     fn what_ends_in_front_of_the_kernels_decoder_stands_for_the_last_segment_where_they_serve() {
         let mut bundle = Bundle::open("../../tests/data/fused".as_ref()).unwrap().manifest;
         let (file, sha256) = (String::new(), String::new());
-        let shape = MaskDecoderShape { grid: 4, probable: true };
+        let shape = MaskDecoderShape { grid: 4, iou_sigmoid: true };
         bundle.mask_decoder = Some(MaskDecoderPart { file, bytes: 0, sha256, flops: 1, shape });
         let taken = |bundle: &Manifest, sm, precision| {
             let roles = roles(TrackVariant::Segmented, bundle, sm, precision);

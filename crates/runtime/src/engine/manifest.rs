@@ -228,7 +228,8 @@ impl EngineManifest {
 
     /// A part that custom CUDA kernels compute between these plans: its weights lie beside them.
     pub fn part<P: FusedPart>(&self) -> Option<&P> {
-        P::of(&self.bundle).filter(|_| self.with_plans(|plans| P::goes_with(&self.bundle, plans)))
+        P::of(&self.bundle)
+            .filter(|_| self.with_plans(|plans| P::replaces_plan(&self.bundle, plans)))
     }
 
     /// The trunk, where the encoder was built as stem and neck.
@@ -250,7 +251,7 @@ impl EngineManifest {
 
     fn with_plans<T>(&self, ask: impl FnOnce(&Plans<'_>) -> T) -> T {
         let has = |role: Role| self.plan(role).is_some();
-        ask(&Plans { has: &has, f16: self.precision == Precision::Fp16 })
+        ask(&Plans { has: &has, memory_encoder_f16: self.precision == Precision::Fp16 })
     }
 
     /// Puts a plan in, in place of one with the same role.

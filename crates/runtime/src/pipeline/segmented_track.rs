@@ -18,7 +18,8 @@ use crate::engine::fill_levels;
 use cuda::{Gpu, MemoryTag, View};
 use execution::{DeviceTensor, Op, Program, SharedEngine, TensorDesc};
 use kernels::{
-    Answer, Attention, AttentionKernels, AttentionShape, HEAD, MaskDecoder, MemoryKeyProj, Values,
+    Attention, AttentionKernels, AttentionShape, HEAD, MaskDecoder, MaskDecoderOutputs,
+    MemoryKeyProj, Values,
 };
 use tensorrt::DataType;
 use vos::bundle::Contract;
@@ -292,7 +293,7 @@ impl SegmentedTrack {
                 // The last segment's output.
                 image: self.tokens[(self.segments.len() + 1) % 2].view.clone(),
                 fine: [of("hr0")?, of("hr1")?],
-                answer: Answer {
+                outputs: MaskDecoderOutputs {
                     low: of("low")?,
                     iou: of("iou")?,
                     ious: of("ious")?,

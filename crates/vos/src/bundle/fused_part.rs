@@ -1,9 +1,9 @@
 /*!
-Parts of the network that the custom CUDA kernels compute, each with its weights in a file beside
-the manifest, and beside the plans of an engine folder.
+A fused part is a subgraph that custom CUDA kernels replace in TensorRT. Its weights are a file next
+to the manifest, and next to the plans of an engine folder.
 
-A part implements [`FusedPart`] on its table in the manifest and stands in [`PARTS`]. All else that
-knows of such files works on any part: reading, checking, copying, packing, hashing.
+Each part has one type for its TOML table, which implements [`FusedPart`]. [`PARTS`] lists them.
+Reading, checking, copying, packing and hashing work on any part.
 */
 
 use std::marker::PhantomData;
@@ -21,7 +21,7 @@ use super::trunk::Trunk;
 
 /// A part of the network, described by its table in the manifest.
 pub trait FusedPart: Sized + 'static {
-    /// Determines the launches and the tensors: the table without the file.
+    /// Dimensions that fix the kernel launches and the tensor shapes.
     type Shape: ?Sized;
 
     /// The name in messages, after "the": "mask decoder".
@@ -51,16 +51,16 @@ pub trait FusedPart: Sized + 'static {
     /// What does not fit.
     fn check_against(&self, manifest: &Manifest) -> Result<()>;
 
-    /// Whether the kernels compute the part among these plans, and TensorRT does not.
-    fn goes_with(manifest: &Manifest, plans: &Plans<'_>) -> bool;
+    /// Whether kernels, not a TensorRT plan, compute this part in this engine folder.
+    fn replaces_plan(manifest: &Manifest, plans: &Plans<'_>) -> bool;
 }
 
-/// The plans that a part's kernels run beside.
+/// The plans of an engine folder.
 pub struct Plans<'a> {
     /// Whether there is a plan of this role.
     pub has: &'a dyn Fn(Role) -> bool,
-    /// Memories may be computed in fp16.
-    pub f16: bool,
+    /// Whether the memory encoder may run in fp16.
+    pub memory_encoder_f16: bool,
 }
 
 /// A file of weights, as the manifest records it.
@@ -81,7 +81,7 @@ pub struct WeightsRecord<'m> {
 }
 
 /// An opened file of weights: all tensors of its part, in their shapes and types, and no others.
-/// Kernels check nothing, so what they are handed has the size that they take.
+/// Kernels do not check sizes; this type guarantees them.
 #[derive(Clone, Debug)]
 pub struct WeightsFile<P> {
     contents: Contents,
@@ -92,8 +92,8 @@ impl<P: FusedPart> WeightsFile<P> {
     /// Reads the whole file, which must be the manifest's (size and SHA-256).
     ///
     /// # Errors
-    /// A file that cannot be read, is damaged or another's; a tensor that is missing, too many, or
-    /// of another type or shape.
+    /// A file that cannot be read, is damaged or of another bundle; a tensor that is missing, too
+    /// many, or of another type or shape.
     pub fn open(path: &Path, part: &P) -> Result<Self> {
         let WeightsRecord { sha256, bytes: size, .. } = part.record();
         let bytes = read_file(path, sha256, &format!("the weights of the {}", P::NAME))?;
@@ -144,7 +144,7 @@ pub struct PartKind {
     pub file: &'static str,
     /// The record in a manifest that has the part.
     pub record: fn(&Manifest) -> Option<WeightsRecord<'_>>,
-    goes_with: fn(&Manifest, &Plans<'_>) -> bool,
+    replaces_plan: fn(&Manifest, &Plans<'_>) -> bool,
     check: fn(&Manifest) -> Result<()>,
     same: fn(&Manifest, &Manifest) -> bool,
     bytes: fn(&Bundle) -> Result<Option<Vec<u8>>>,
@@ -165,7 +165,7 @@ impl PartKind {
             graph: P::GRAPH,
             file: P::FILE,
             record: |manifest| P::of(manifest).map(P::record),
-            goes_with: P::goes_with,
+            replaces_plan: P::replaces_plan,
             check: |manifest| P::of(manifest).map_or(Ok(()), |part| part.check_against(manifest)),
             same: |one, other| P::of(one) == P::of(other),
             bytes: |bundle| Ok(bundle.weights_of::<P>()?.map(|weights| weights.file().to_vec())),
@@ -188,8 +188,8 @@ impl PartKind {
     }
 }
 
-/// Checks that a manifest's `file` is a plain name: one that points elsewhere would have a
-/// stranger's bundle name any file of this machine.
+/// Checks that a manifest's `file` is a plain name; otherwise an untrusted bundle could read any
+/// file (path traversal).
 ///
 /// # Errors
 /// A path, or no name at all.
@@ -220,7 +220,7 @@ impl Manifest {
         &'m self,
         plans: &Plans<'_>,
     ) -> impl Iterator<Item = (PartKind, WeightsRecord<'m>)> + use<'m> {
-        let with = PARTS.into_iter().filter(|part| (part.goes_with)(self, plans));
+        let with = PARTS.into_iter().filter(|part| (part.replaces_plan)(self, plans));
         let with: Vec<PartKind> = with.collect();
         with.into_iter().filter_map(|part| Some((part, (part.record)(self)?)))
     }
@@ -239,10 +239,14 @@ impl Bundle {
     /// As those of [`WeightsFile::open`].
     pub fn weights_of<P: FusedPart>(&self) -> Result<Option<WeightsFile<P>>> {
         let Some(part) = P::of(&self.manifest) else { return Ok(None) };
-        let weights = WeightsFile::open(&self.dir.join(part.record().file), part);
-        weights.map(Some).with_context(|| {
+        let path = self.dir.join(part.record().file);
+        WeightsFile::open(&path, part).map(Some).with_context(|| {
+            let problem = match path.exists() {
+                true => "do not match manifest.toml (SHA-256 or tensors)",
+                false => "are missing",
+            };
             format!(
-                "the {} differs from its manifest; export the model again or restore the file",
+                "the weights of the {} {problem}; export the model again or restore the file",
                 P::NAME
             )
         })

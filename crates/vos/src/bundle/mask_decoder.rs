@@ -74,8 +74,9 @@ pub type MaskDecoderWeights = WeightsFile<MaskDecoderPart>;
 pub struct MaskDecoderShape {
     /// Image tokens along a side: an even number, 4 at least.
     pub grid: usize,
-    /// The predicted IoUs are sigmoids of what the network gives.
-    pub probable: bool,
+    /// Whether a sigmoid follows the IoU head. The manifest's key is `probable`.
+    #[serde(rename = "probable")]
+    pub iou_sigmoid: bool,
 }
 
 impl MaskDecoderShape {
@@ -183,7 +184,7 @@ impl FusedPart for MaskDecoderPart {
     }
 
     /// The graph in front of it was built, and no last segment that ends in the answer.
-    fn goes_with(manifest: &Manifest, plans: &Plans<'_>) -> bool {
+    fn replaces_plan(manifest: &Manifest, plans: &Plans<'_>) -> bool {
         let answered = manifest.segments().last().is_some_and(|last| (plans.has)(last.role));
         (plans.has)(Role::TrackImage) && !answered
     }

@@ -240,7 +240,7 @@ impl FusedPart for Trunk {
     }
 
     /// The encoder was built as stem and neck.
-    fn goes_with(_: &Manifest, plans: &Plans<'_>) -> bool {
+    fn replaces_plan(_: &Manifest, plans: &Plans<'_>) -> bool {
         Role::CUTS.into_iter().any(plans.has)
     }
 }

@@ -11,7 +11,7 @@ use half::f16;
 
 use super::launches::MODULES;
 use crate::selftest::{Bench, Checked, Limits, POISON, Topic, bytes_of, compare, row};
-use crate::{Answer, MaskDecoder};
+use crate::{MaskDecoder, MaskDecoderOutputs};
 use cuda::{Stream, View};
 use drawn::Drawn;
 use reference::Expected;
@@ -43,16 +43,24 @@ struct Case {
 
 /// Images of 1024 and 512 pixels, then tokens that fill no tile, and fewer than one has.
 const CASES: [Case; 4] = [
-    Case { name: "at 1024", shape: MaskDecoderShape { grid: 64, probable: true }, chosen: Some(2) },
-    Case { name: "at 512", shape: MaskDecoderShape { grid: 32, probable: false }, chosen: Some(1) },
+    Case {
+        name: "at 1024",
+        shape: MaskDecoderShape { grid: 64, iou_sigmoid: true },
+        chosen: Some(2),
+    },
+    Case {
+        name: "at 512",
+        shape: MaskDecoderShape { grid: 32, iou_sigmoid: false },
+        chosen: Some(1),
+    },
     Case {
         name: "of 10 x 10 tokens, equal IoUs",
-        shape: MaskDecoderShape { grid: 10, probable: false },
+        shape: MaskDecoderShape { grid: 10, iou_sigmoid: false },
         chosen: None,
     },
     Case {
         name: "of 4 x 4 tokens",
-        shape: MaskDecoderShape { grid: 4, probable: true },
+        shape: MaskDecoderShape { grid: 4, iou_sigmoid: true },
         chosen: Some(3),
     },
 ];
@@ -116,7 +124,7 @@ impl Given {
 struct Frame {
     image: View,
     fine: [View; 2],
-    answer: Answer,
+    answer: MaskDecoderOutputs,
 }
 
 impl Frame {
@@ -127,7 +135,7 @@ impl Frame {
         Ok(Self {
             image: put(&drawn.image)?,
             fine: [put(&drawn.hr0)?, put(&drawn.hr1)?],
-            answer: Answer {
+            answer: MaskDecoderOutputs {
                 low: room(4 * side * side)?,
                 iou: room(4)?,
                 ious: room(4 * CHOICES)?,
@@ -139,7 +147,7 @@ impl Frame {
 
     /// Poisons the answer, and enqueues it.
     fn anew(&self, decoder: &MaskDecoder, stream: &Stream) -> Result<Came> {
-        let Answer { low, iou, ious, pointer, score } = &self.answer;
+        let MaskDecoderOutputs { low, iou, ious, pointer, score } = &self.answer;
         for view in [low, iou, ious, pointer, score] {
             view.fill(POISON, stream)?;
         }
@@ -163,8 +171,8 @@ struct Came {
 }
 
 impl Came {
-    fn of(answer: &Answer, stream: &Stream) -> Result<Self> {
-        let Answer { low, iou, ious, pointer, score } = answer;
+    fn of(answer: &MaskDecoderOutputs, stream: &Stream) -> Result<Self> {
+        let MaskDecoderOutputs { low, iou, ious, pointer, score } = answer;
         let bytes = |view: &View| view.download(stream);
         Ok(Self {
             low: bytes(low)?,
@@ -254,7 +262,7 @@ mod tests {
 
     #[test]
     fn the_reference_has_the_mask_and_the_score_that_are_asked_for() {
-        let shape = MaskDecoderShape { grid: 4, probable: false };
+        let shape = MaskDecoderShape { grid: 4, iou_sigmoid: false };
         let mut drawn = Drawn::new(shape, 1, "test");
         let decoded = reference::decode(&drawn);
         let mut of = |chosen: Option<usize>, there: bool| {

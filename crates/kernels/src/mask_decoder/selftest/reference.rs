@@ -284,11 +284,11 @@ impl Network<'_> {
         } else {
             self.0.get("heads.no_pointer").iter().map(|value| f64::from(*value)).collect()
         };
-        let probable = self.0.shape.probable;
+        let iou_sigmoid = self.0.shape.iou_sigmoid;
         let ious =
             std::array::from_fn(
                 |at| {
-                    if probable { 1.0 / (1.0 + (-raw[at]).exp()) } else { raw[at] }
+                    if iou_sigmoid { 1.0 / (1.0 + (-raw[at]).exp()) } else { raw[at] }
                 },
             );
         let tokens: Vec<usize> = tokens.collect();

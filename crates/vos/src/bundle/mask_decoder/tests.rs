@@ -25,7 +25,7 @@ fn manifest() -> Manifest {
 
 fn small() -> MaskDecoderPart {
     let file = MaskDecoderPart::FILE.to_owned();
-    let shape = MaskDecoderShape { grid: 4, probable: true };
+    let shape = MaskDecoderShape { grid: 4, iou_sigmoid: true };
     MaskDecoderPart { file, bytes: 0, sha256: String::new(), flops: 1, shape }
 }
 
@@ -114,7 +114,7 @@ fn a_manifest_has_a_decoder_where_its_segments_need_one() {
     let fused = Bundle::open(Path::new("../../tests/data/fused")).unwrap();
     assert!(fused.weights_of::<MaskDecoderPart>().unwrap().is_none());
     let said = format!("{:#}", opened.weights_of::<MaskDecoderPart>().err().unwrap());
-    assert!(said.contains("differs from its manifest; export the model again"), "{said}");
+    assert!(said.contains("are missing; export the model again"), "{said}");
     assert!(said.contains("cannot read") && said.contains(MaskDecoderPart::FILE), "{said}");
 }
 
