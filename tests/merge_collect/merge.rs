@@ -144,7 +144,7 @@ fn repeated_torn_and_empty_tables_are_told_of_and_cost_nothing() {
         .arg(dir.path().join("x.csv"))
         .assert()
         .code(1)
-        .stderr(contains(format!("try: segtrt merge {}", good.display())));
+        .stderr(contains(format!("Merge the folders in it: segtrt merge {}", good.display())));
     let torn = experiment(dir.path(), "torn", "jetson", &[ROW, "sav_9,000,m"]);
     let empty = experiment(dir.path(), "empty", "jetson", &[]);
     let nothing = experiment(dir.path(), "nothing", "jetson", &[]);

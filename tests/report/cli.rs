@@ -163,7 +163,7 @@ fn bad_input_is_named_and_the_rest_is_there() {
         .stderr(contains(
             "bad.csv is not a table of results: it has no column video, model, fps; found a,b",
         ))
-        .stderr(contains("/no/such cannot be read"));
+        .stderr(contains("/no/such does not exist; expected a run folder"));
     let text = std::fs::read_to_string(page).unwrap();
     assert!(
         text.contains("Some files could not be read")
