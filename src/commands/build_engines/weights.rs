@@ -26,7 +26,7 @@ pub fn planned(
 ) -> Vec<PlannedWeights> {
     let before = there.map(|manifest| &manifest.bundle);
     let has = |role: Role| graphs.contains(&role);
-    let plans = Plans { has: &has, f16: memory_kernels };
+    let plans = Plans { has: &has, memory_encoder_f16: memory_kernels };
     let new = |(part, file): (PartKind, WeightsRecord<'_>)| {
         let known = before.filter(|before| (part.record)(before).is_some());
         let why = match known.map(|before| part.is_same(before, bundle)) {
