@@ -23,8 +23,8 @@ except ModuleNotFoundError as missing:
 
 # The default of --encoder with --segments, for SAM 2.1 in fp16.
 USUAL_ENCODER = "trunk"
-# The model whose mask decoder and memory encoder run as CUDA kernels by default: its masks were measured with them over whole clips.
-MEASURED_WITH_KERNELS = "edgetam"
+# Models whose mask decoder and memory encoder run as CUDA kernels by default: their masks were measured with them over whole clips.
+MEASURED_WITH_KERNELS = ("edgetam", "sam2.1_tiny")
 
 
 def parse():
@@ -49,13 +49,13 @@ def parse():
         "--mask-decoder",
         choices=("cuda", "engine"),
         help="what computes the mask decoder of the track step. cuda: CUDA kernels; adds a weights file and the graph track_image; "
-        "needs --segments --precision fp16 (default for EdgeTAM). engine: TensorRT, in the last segment",
+        "needs --segments --precision fp16 (default for EdgeTAM and SAM 2.1 tiny). engine: TensorRT, in the last segment",
     )
     parser.add_argument(
         "--memory-encoder",
         choices=("cuda", "engine"),
         help="what computes the memory encoder. cuda: CUDA kernels; adds a weights file; needs --precision fp16 (default for "
-        "EdgeTAM with --segments). engine: TensorRT, from the graph memory",
+        "EdgeTAM and SAM 2.1 tiny with --segments). engine: TensorRT, from the graph memory",
     )
     parser.add_argument(
         "--encoder-batches",
@@ -88,7 +88,7 @@ def parse():
     if args.encoder is None:
         kernels_fit = family == "sam2.1" and args.precision == "fp16"
         args.encoder = USUAL_ENCODER if args.segments and kernels_fit else "engine"
-    measured = args.model == MEASURED_WITH_KERNELS and args.segments and args.precision == "fp16"
+    measured = args.model in MEASURED_WITH_KERNELS and args.segments and args.precision == "fp16"
     args.mask_decoder = args.mask_decoder or ("cuda" if measured else "engine")
     args.memory_encoder = args.memory_encoder or ("cuda" if measured else "engine")
     if args.verify and not (args.prompt_point or args.prompt_mask):

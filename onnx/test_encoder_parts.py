@@ -124,16 +124,33 @@ class Options(unittest.TestCase):
                 with mock.patch.object(sys, "argv", command):
                     self.assertEqual(export.parse().encoder, "engine" if model == "edgetam" else cut, command)
 
+    def test_mask_decoder_and_memory_encoder_run_as_kernels_where_that_was_measured(self):
+        import export
+
+        engine = ["--mask-decoder", "engine", "--memory-encoder", "engine"]
+        for model, flags, wanted in (
+            ("edgetam", ["--precision", "fp16", "--segments"], "cuda"),
+            ("sam2.1_tiny", ["--precision", "fp16", "--segments"], "cuda"),
+            ("sam2.1_small", ["--precision", "fp16", "--segments"], "engine"),
+            ("sam2.1_tiny", ["--precision", "fp16"], "engine"),
+            ("sam2.1_tiny", ["--precision", "fp32", "--segments"], "engine"),
+            ("sam2.1_tiny", ["--precision", "fp16", "--segments", *engine], "engine"),
+        ):
+            command = ["export.py", "--model", model, "--random-weights", "0", "--out", "-", *flags]
+            with mock.patch.object(sys, "argv", command):
+                args = export.parse()
+            self.assertEqual((args.mask_decoder, args.memory_encoder), (wanted,) * 2, command)
+
     def test_what_cannot_be_exported_is_refused_at_once(self):
         for flags, says in (
-            (["--model", "edgetam", "--precision", "fp16"], "edgetam's encoder consists of convolutions"),
+            (["--model", "edgetam", "--precision", "fp16"], "the encoder of edgetam has no Hiera blocks"),
             (["--model", "sam2.1_tiny"], "--encoder trunk needs --precision fp16"),
         ):
             command = [sys.executable, str(HERE / "export.py"), "--encoder", "trunk", "--random-weights", "0", "--out", "-"]
             result = subprocess.run([*command, *flags], capture_output=True, text=True)
             self.assertEqual(result.returncode, 2, result.stderr)
             self.assertIn(says, result.stderr)
-        with self.assertRaisesRegex(ExportError, "take fp16, and fp32"):
+        with self.assertRaisesRegex(ExportError, "take fp16, found fp32"):
             write_bundle(None, "sam2.1_tiny", SIDE, "fp32", {}, "-", "/nowhere", encoder="trunk")
 
 

@@ -188,5 +188,7 @@ fn print(out: &Path, files: &[PathBuf], seconds: f64) {
     for file in files.iter().skip(1) {
         println!("Then:       {}", file.display());
     }
-    println!("Your own video: segtrt track VIDEO --click X,Y");
+    println!("The network of this demo follows synthetic shapes only. For your own video:");
+    println!("  segtrt fetch edgetam");
+    println!("  segtrt track VIDEO --click X,Y --model edgetam --max-frames 24");
 }

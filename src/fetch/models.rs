@@ -106,11 +106,10 @@ impl Released {
     }
 }
 
-/// A checkpoint by a name of its model (`sam2.1_tiny`) or tag (`sam2_tiny`); hyphens count as
-/// underscores.
+/// A checkpoint by a name of its model (`sam2.1_tiny`) or tag (`sam2_tiny`), spelt as
+/// [`ModelTag::parse`] takes it.
 pub fn by_name(name: &str) -> Option<&'static Released> {
-    let name = name.to_lowercase().replace('-', "_").replace("base+", "base_plus");
-    let network = ModelTag::parse(&name, PromptKind::Points).map(|tag| tag.network);
+    let network = ModelTag::parse(name, PromptKind::Points).map(|tag| tag.network);
     MODELS.iter().find(|model| network.as_deref() == Some(model.name))
 }
 

@@ -34,8 +34,11 @@ pub struct ModelTag {
 
 impl ModelTag {
     /// Parses one tag. Without a prompt suffix `default_prompt` applies. Manifest names
-    /// (`sam2.1_tiny_points`) are accepted too. `None`: unknown.
+    /// (`sam2.1_tiny_points`) and the papers' spelling (`SAM2.1-tiny`, `sam2.1-base+`) are accepted
+    /// too. `None`: unknown.
     pub fn parse(text: &str, default_prompt: PromptKind) -> Option<Self> {
+        let text = text.to_lowercase().replace('-', "_").replace("base+", "base_plus");
+        let text = text.as_str();
         let known =
             |root: &str| MODELS.iter().find(|(tag, model)| *tag == root || *model == root).copied();
         let suffixed = text
@@ -99,6 +102,8 @@ mod tests {
         assert_eq!((tag.network.as_str(), tag.prompt), ("sam2.1_base_plus", PromptKind::Points));
         assert_eq!(parse("edgetam_mini").unwrap().text, "edgetam_mini_bbox");
         assert_eq!(parse("sam2.1_tiny_mask").unwrap().text, "sam2_tiny_mask");
+        assert_eq!(parse("SAM2.1-Tiny").unwrap().text, "sam2_tiny_bbox");
+        assert_eq!(parse("sam2.1-base+_points").unwrap().text, "sam2_base_points");
         assert_eq!(parse("sam2_huge_points"), None);
         assert_eq!(parse("edgetam_clicks"), None);
         assert!(ModelTag::is_published("sam2.1_tiny") && !ModelTag::is_published("edgetam_mini"));

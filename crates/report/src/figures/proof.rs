@@ -110,8 +110,8 @@ fn notes(models: &[&ComparedModel], subject: &str) -> Vec<String> {
         }
         (false, false) => {}
     }
-    if sides().any(|side| side.own == Judgement::Invalid && side.speed.is_some()) {
-        notes.push("Hollow: the side's speed is INVALID.".to_owned());
+    if sides().any(|side| side.verdict == Judgement::Invalid && side.speed.is_some()) {
+        notes.push("Hollow: the verdict is INVALID.".to_owned());
     }
     if sides().any(|side| side.times.is_some() && side.verdict == Judgement::Invalid) {
         notes.push(
@@ -148,7 +148,7 @@ fn row(model: &ComparedModel, side: &ComparedSide) -> ForestRow {
         value: fps,
         short: fps.map_or(String::new(), |fps| thousands(fps, 1)),
         range: range.filter(|_| fps.is_some()),
-        invalid: side.own == Judgement::Invalid,
+        invalid: side.verdict == Judgement::Invalid,
         label: format!("{}: {}", side.name, told.join(", ")),
         columns,
     }
