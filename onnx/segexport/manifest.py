@@ -9,7 +9,7 @@ from pathlib import Path
 
 import onnx
 
-from . import ExportError, __version__, decoder_weights, flops, keys, memory_weights, trunk
+from . import ExportError, __version__, decoder_weights, flops, keys, memory_weights, operators, trunk
 from .graphs import contract_of, graphs_of
 from .fp16 import to_fp16
 from .head import Track
@@ -61,6 +61,7 @@ def write_bundle(
         if precision == "fp16":
             proto = to_fp16(proto, graph)
             check(proto, graph.role)
+        operators.check(proto, graph.role)
         data = proto.SerializeToString()
         (folder / f"{graph.role}.onnx").write_bytes(data)
         entries.append(_graph_entry(graph, precision, hashlib.sha256(data).hexdigest(), work))

@@ -8,7 +8,7 @@ use super::plan::PackPlan;
 pub fn needs(plan: &PackPlan) -> String {
     let tensorrt = match plan.platform.tegra {
         true => "JetPack 6 or newer with its TensorRT (sudo apt install tensorrt)",
-        false => "NVIDIA's driver and TensorRT 8.5, 8.6, 10.x or 11.x with its ONNX parser",
+        false => "NVIDIA's driver and TensorRT 8.6, 10.x or 11.x with its ONNX parser",
     };
     format!("{tensorrt}, and ONNX Runtime 1.17 or newer for the selftest (pip install onnxruntime)")
 }

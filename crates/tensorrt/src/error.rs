@@ -83,7 +83,7 @@ pub enum Error {
         version: Version,
     },
     /// The ONNX file cannot be turned into a network.
-    #[error("{version} cannot parse {}{}: {}", file.display(), opset_note(*opset), listed(nodes))]
+    #[error("{version} cannot parse {}{}: {}{}", file.display(), opset_note(*opset), listed(nodes), layer_norm_note(*version, nodes))]
     Parse {
         /// The ONNX file.
         file: PathBuf,
@@ -172,6 +172,15 @@ impl fmt::Display for NodeError {
 
 fn opset_note(opset: Option<i64>) -> String {
     opset.map_or_else(String::new, |opset| format!(" (opset {opset})"))
+}
+
+/// What to do about a parser that is too old for a node.
+fn layer_norm_note(version: Version, nodes: &[NodeError]) -> &'static str {
+    let names_it = |node: &NodeError| node.to_string().contains("LayerNormalization");
+    match !version.parses_layer_normalization() && nodes.iter().any(names_it) {
+        true => "; it has no LayerNormalization (JetPack 5 is not supported): use TensorRT 8.6 or newer, JetPack 6",
+        false => "",
+    }
 }
 
 fn listed(nodes: &[NodeError]) -> String {

@@ -82,6 +82,11 @@ impl Version {
         }
     }
 
+    /// Whether its ONNX parser knows the operator LayerNormalization of opset 17: from 8.6 on.
+    pub fn parses_layer_normalization(self) -> bool {
+        self.family() != Some(Family::Trt8) || self.minor > 5
+    }
+
     /// Whether it is newer than every release whose vtables were compared. It should work; nobody
     /// has run it.
     pub fn is_untried(self) -> bool {
