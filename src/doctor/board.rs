@@ -15,6 +15,11 @@ use vos::telemetry::{SensorSource, Tegra};
 /// Clocks that differ by less than this, MHz, are one clock.
 const SAME_CLOCK: f64 = 1.0;
 
+/// Why a board with JetPack 5, and its TensorRT 8.5, are of no use, and what is.
+pub const JETPACK_5: &str = "JetPack 5 is not supported: its TensorRT 8.5 cannot parse LayerNormalization, which the \
+                             exported graphs use";
+pub const JETPACK_6: &str = "install JetPack 6, or TensorRT 8.6 or newer";
+
 /// The lines of a Jetson; none on other machines.
 pub fn jetson(root: &Path) -> Vec<Check> {
     let Some(board) = Tegra::open(root) else { return Vec::new() };
@@ -33,10 +38,13 @@ fn text(facts: &Map<String, Value>, name: &str) -> Option<String> {
 
 fn about(facts: &Map<String, Value>) -> Check {
     let or = |name: &str, other: &str| text(facts, name).unwrap_or_else(|| other.to_owned());
-    Check::ok(
-        "Jetson",
-        format!("{}, {}", or("board", "a Jetson"), or("l4t", "no nv_tegra_release")),
-    )
+    let l4t = or("l4t", "no nv_tegra_release");
+    let found = format!("{}, {l4t}", or("board", "a Jetson"));
+    // Linux for Tegra of JetPack 5.
+    if ["# R34 ", "# R35 "].iter().any(|release| l4t.starts_with(release)) {
+        return Check::warning("Jetson", format!("{found}; {JETPACK_5}"), JETPACK_6);
+    }
+    Check::ok("Jetson", found)
 }
 
 /// "MAXN" of "NV Power Mode: MAXN\n0".
@@ -121,6 +129,17 @@ mod tests {
             "{saving:?}"
         );
         assert!(saving[2].advice.as_ref().unwrap().contains("jetson_clocks"));
+    }
+
+    #[test]
+    fn a_board_with_jetpack_5_is_told_that_it_is_not_supported() {
+        let dir = board("1300500000", "1300500000", "pmode:0000");
+        let release = dir.path().join("etc/nv_tegra_release");
+        std::fs::write(release, "# R35 (release), REVISION: 4.1\n").unwrap();
+        let first = &jetson(dir.path())[0];
+        assert_eq!(first.state, State::Warning);
+        assert!(first.found.ends_with(JETPACK_5), "{first:?}");
+        assert_eq!(first.advice.as_deref(), Some(JETPACK_6));
     }
 
     #[test]

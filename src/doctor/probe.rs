@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::board::{JETPACK_5, JETPACK_6};
 use super::check::Check;
 use super::worker::{Answer, FoundGpu, FoundTensorRt, Probe};
 use host::child;
@@ -238,6 +239,11 @@ pub fn tensorrts(explicit: Option<&Path>) -> (Vec<Tried>, tensorrt::Searched) {
     (found, searched)
 }
 
+/// Whether the parser of that TensorRT is too old for the exported graphs.
+fn before_layer_normalization(version: &str) -> bool {
+    tensorrt::Version::from_words(version).is_some_and(|one| !one.parses_layer_normalization())
+}
+
 /// A TensorRT is here that opens.
 pub fn has_tensorrt(explicit: Option<&Path>) -> bool {
     tensorrts(explicit).0.iter().any(|tried| tried.opened.is_ok())
@@ -263,6 +269,9 @@ pub fn tensorrt_checks(found: &[Tried], searched: &tensorrt::Searched, gpus: &Gp
         Ok(found) => {
             let text = format!("{}, {}", found.version, found.path.display());
             match (&found.no_parser, found.builds) {
+                (None, true) if before_layer_normalization(&found.version) => {
+                    Check::warning(name, format!("{text}; {JETPACK_5}"), JETPACK_6)
+                }
                 (None, true) => Check::ok(name, text),
                 (Some(why), _) => Check::warning(
                     name,
@@ -371,5 +380,15 @@ mod tests {
         let lines = tensorrt_checks(&[tried], &places, &Err("none".into()));
         assert_eq!(lines[0].state, State::Warning);
         assert!(lines[0].found.contains("TensorRT 8.6.0, /x/libnvinfer.so.8; it cannot read ONNX"));
+        for (version, state) in [("TensorRT 8.5.2", State::Warning), ("TensorRT 8.6.1", State::Ok)]
+        {
+            let path = "/x/libnvinfer.so.8".into();
+            let opened =
+                FoundTensorRt { version: version.into(), path, builds: true, no_parser: None };
+            let tried = Tried { library: "libnvinfer.so.8".into(), opened: Ok(opened) };
+            let lines = tensorrt_checks(&[tried], &places, &Err("none".into()));
+            assert_eq!(lines[0].state, state, "{version}");
+            assert_eq!(lines[0].found.ends_with(JETPACK_5), state == State::Warning, "{version}");
+        }
     }
 }

@@ -174,11 +174,15 @@ fn opset_note(opset: Option<i64>) -> String {
     opset.map_or_else(String::new, |opset| format!(" (opset {opset})"))
 }
 
+/// After a complaint of a parser before TensorRT 8.6.
+const JETPACK_5: &str = "; JetPack 5 is not supported: its TensorRT 8.5 cannot parse LayerNormalization, which the exported graphs use; \
+     install JetPack 6, or TensorRT 8.6 or newer";
+
 /// What to do about a parser that is too old for a node.
 fn layer_norm_note(version: Version, nodes: &[NodeError]) -> &'static str {
     let names_it = |node: &NodeError| node.to_string().contains("LayerNormalization");
     match !version.parses_layer_normalization() && nodes.iter().any(names_it) {
-        true => "; it has no LayerNormalization (JetPack 5 is not supported): use TensorRT 8.6 or newer, JetPack 6",
+        true => JETPACK_5,
         false => "",
     }
 }
@@ -193,6 +197,30 @@ fn listed(nodes: &[NodeError]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_parser_without_layer_normalization_says_what_to_do() {
+        let node = |operator: &str| NodeError {
+            node: Some("norm".into()),
+            operator: Some(operator.into()),
+            code: 8,
+            description: "Plugin not found".into(),
+        };
+        let said = |raw, operator| {
+            let error = Error::Parse {
+                file: "track.onnx".into(),
+                version: Version::from_raw(raw),
+                opset: Some(17),
+                nodes: vec![node(operator)],
+                cause: Cause::default(),
+            };
+            error.to_string()
+        };
+        assert!(said(8502, "LayerNormalization").ends_with(JETPACK_5));
+        for other in [said(8502, "Erf"), said(8600, "LayerNormalization")] {
+            assert!(!other.contains("JetPack"), "{other}");
+        }
+    }
 
     #[test]
     fn an_unknown_major_names_what_is_supported() {

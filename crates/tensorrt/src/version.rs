@@ -144,6 +144,8 @@ mod tests {
     #[test]
     fn the_number_tells_product_release_and_layout() {
         assert_eq!(named(8503), ("TensorRT 8.5.3".into(), Some(Family::Trt8)));
+        let parses = |raw| Version::from_raw(raw).parses_layer_normalization();
+        assert_eq!([8502, 8600, 100_300, 10_300].map(parses), [false, true, true, true]);
         assert_eq!(named(8600), ("TensorRT 8.6.0".into(), Some(Family::Trt8)));
         assert_eq!(named(100_300), ("TensorRT 10.3.0".into(), Some(Family::Trt10)));
         assert_eq!(named(101_602), ("TensorRT 10.16.2".into(), Some(Family::Trt10)));

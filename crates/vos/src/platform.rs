@@ -45,6 +45,12 @@ pub struct Platform {
     pub opt_level: u8,
     /// Parts of the driver's name of this GPU.
     pub device_names: Vec<String>,
+    /// Peak of the tensor cores, dense fp16 with fp32 accumulation, GFLOP/s; none without a source.
+    #[serde(default)]
+    pub peak_gflops: Option<u64>,
+    /// Peak of the device memory, MB/s; none without a source.
+    #[serde(default)]
+    pub memory_mb_per_s: Option<u64>,
     /// A Jetson: only the board itself has a TensorRT for it.
     #[serde(default)]
     pub tegra: bool,
@@ -124,6 +130,13 @@ impl Platforms {
             if let Some(why) = row.refuses(row.track_variant) {
                 bail!("[{name}] track_variant: {why}");
             }
+            for (key, peak) in
+                [("peak_gflops", row.peak_gflops), ("memory_mb_per_s", row.memory_mb_per_s)]
+            {
+                if peak == Some(0) {
+                    bail!("[{name}] {key} must be more than 0; omit it if it is unknown");
+                }
+            }
             if row.workspace_mb == 0 {
                 bail!("[{name}] workspace_mb must be more than 0");
             }
@@ -165,6 +178,12 @@ mod tests {
         }
         let orin = table.get("orin").unwrap();
         assert_eq!((orin.workspace_mb, orin.unified, orin.sm), (256, true, 87));
+        assert_eq!((orin.peak_gflops, orin.memory_mb_per_s), (Some(42_500), Some(204_800)));
+        // The data sheets say with sparsity, which is twice as much.
+        assert_eq!(table.get("h200").unwrap().peak_gflops, Some(989_500));
+        let zero = BUILT_IN.replace("memory_mb_per_s = 204800", "memory_mb_per_s = 0");
+        let why = Platforms::parse(&zero).unwrap_err().to_string();
+        assert_eq!(why, "[orin] memory_mb_per_s must be more than 0; omit it if it is unknown");
         assert!(!orin.can_be_built_ahead() && table.get("rtx3090").unwrap().can_be_built_ahead());
         assert!(!table.get("h200").unwrap().can_be_built_ahead());
     }
