@@ -175,14 +175,14 @@ fn opset_note(opset: Option<i64>) -> String {
 }
 
 /// After a complaint of a parser before TensorRT 8.6.
-const JETPACK_5: &str = "; JetPack 5 is not supported: its TensorRT 8.5 cannot parse LayerNormalization, which the exported graphs use; \
-     install JetPack 6, or TensorRT 8.6 or newer";
+const OLD_PARSER: &str = "; the parser of TensorRT 8.5 (JetPack 5) has no LayerNormalization: \
+     use TensorRT 8.6 or newer (JetPack 6)";
 
 /// What to do about a parser that is too old for a node.
 fn layer_norm_note(version: Version, nodes: &[NodeError]) -> &'static str {
     let names_it = |node: &NodeError| node.to_string().contains("LayerNormalization");
     match !version.parses_layer_normalization() && nodes.iter().any(names_it) {
-        true => JETPACK_5,
+        true => OLD_PARSER,
         false => "",
     }
 }
@@ -216,7 +216,7 @@ mod tests {
             };
             error.to_string()
         };
-        assert!(said(8502, "LayerNormalization").ends_with(JETPACK_5));
+        assert!(said(8502, "LayerNormalization").ends_with(OLD_PARSER));
         for other in [said(8502, "Erf"), said(8600, "LayerNormalization")] {
             assert!(!other.contains("JetPack"), "{other}");
         }
