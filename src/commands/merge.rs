@@ -142,8 +142,10 @@ fn account(merged: &Merged, output: &Path) -> Vec<String> {
 /// `collected_results` instead of the folders in it is an easy slip.
 fn below(dirs: &[PathBuf], table: merge::Table) -> Option<String> {
     let inside = |dir: &PathBuf| std::fs::read_dir(dir).into_iter().flatten().flatten();
+    // A folder whose own table is damaged has a subfolder that holds this table.
     let mut found: Vec<PathBuf> = dirs
         .iter()
+        .filter(|dir| MergeSource::find(dir, table).is_err())
         .flat_map(inside)
         .map(|entry| entry.path())
         .filter(|path| path.is_dir() && MergeSource::find(path, table).is_ok())

@@ -205,9 +205,10 @@ fn a_damaged_table_costs_its_own_rows_and_the_exit_code() {
     assert_eq!(read_csv(&out).0.iter().filter(|name| *name == "price").count(), 0);
 
     let assert = segtrt().arg("merge").arg(&other).arg("-o").arg(dir.path().join("x.csv")).assert();
-    assert
-        .code(1)
-        .stderr(contains("it has no column video, model; found name,price. Measure first"));
+    assert.code(1).stderr(contains(
+        "it has no column video, model; found name,price; repair the file and merge its folder \
+             again. Measure first",
+    ));
     assert!(!dir.path().join("x.csv").exists());
 }
 
