@@ -1,4 +1,4 @@
-//! The track step whose mask decoder is this program's own kernels, on stand-ins: `tests/data/decoded` runs whole on the CPU, and in pieces
+//! The track step whose mask decoder is custom CUDA kernels, on stand-ins: `tests/data/decoded` runs whole on the CPU, and in pieces
 //! of fp16 with attention between them and the decoder behind them in the pipeline.
 #![cfg(target_os = "linux")]
 

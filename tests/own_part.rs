@@ -1,4 +1,4 @@
-//! What the tests of a part of the network share that this program's own kernels compute in a graph's place: a bundle of it built on stand-ins,
+//! What the tests of a part of the network share that custom CUDA kernels compute in place of a graph: a bundle of it built on stand-ins,
 //! beside the whole network on the CPU, and a small platform to build it for.
 
 use std::fs;

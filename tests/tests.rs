@@ -57,7 +57,7 @@ mod kernels_rows;
 mod kill;
 /// The track step with this program's own mask decoder behind its segments, on stand-ins.
 mod mask_decoder;
-/// The memory encoder by this program's own kernels, on stand-ins.
+/// The memory encoder by custom CUDA kernels, on stand-ins.
 mod memory_encoder;
 /// `segtrt merge` and `segtrt collect`: tables of old and new runs, folders of other machines through a stand-in ssh.
 mod merge_collect;

@@ -1,4 +1,4 @@
-//! `segtrt track`: the files that it writes, the bench's masks, and what is said of bad input.
+//! `segtrt track`: the files that it writes, the bench's masks, and the errors of bad input.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -170,7 +170,7 @@ fn more_clicks_change_the_mask_and_a_negative_one_is_not_a_positive_one() {
     assert_ne!(positive["predicted_iou"], negative["predicted_iou"]);
 }
 
-/// What each mistake on the command line costs, and what is said to type.
+/// Each mistake on the command line: its exit code, and the next command in its error.
 #[test]
 fn a_prompt_that_does_not_fit_is_a_usage_error_that_says_what_does() {
     let dir = tempfile::tempdir().unwrap();

@@ -176,7 +176,7 @@ def work_of(grid):
 
 
 def table_of(track):
-    """The manifest's [mask_decoder] but for what is said of the file."""
+    """The manifest's [mask_decoder] without the fields of the file."""
     return {"flops": work_of(track.grid), "grid": track.grid, "probable": track.f32_heads.probable}
 
 

@@ -209,7 +209,7 @@ def work_of(grid, latents):
 
 
 def table_of(encoder):
-    """The manifest's [memory_encoder] but for what is said of the file."""
+    """The manifest's [memory_encoder] without the fields of the file."""
     grid, latents = round(encoder.pixels**0.5), encoder.perceiver is not None
     return {
         "flops": work_of(grid, latents),

@@ -3,7 +3,7 @@ A shard on each GPU of this host, all at the same time: which GPUs, and one chil
 for each.
 
 A child sees one GPU only (`CUDA_VISIBLE_DEVICES`), as its device 0. What it prints goes to a file
-in its folder; what is said here is how far each is and how it ended.
+in its folder; this shows how far each is and how it ended.
 */
 
 use std::fs::{File, OpenOptions};

@@ -270,7 +270,7 @@ impl Earlier<'_> {
 fn tags_there(started: &StartedBenchArgs, imgsz: usize) -> Result<Vec<String>> {
     let bundles = bundle::list(&share::bundle_roots(&started.onnx_dir))?;
     let asked = Asked { imgsz: Some(imgsz), ..Asked::default() };
-    // A folder of engines that is missing or damaged is told of where it is needed.
+    // A folder of engines that is missing or damaged is named where it is needed.
     let engines = selftest::find(&started.engines, &asked).unwrap_or_default();
     let is_there = |text: &String| {
         let Some(tag) = ModelTag::parse(text, PromptKind::Points) else { return false };

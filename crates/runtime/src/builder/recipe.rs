@@ -144,7 +144,7 @@ pub fn serves_encoder(bundle: &Manifest, sm: u32, precision: Precision) -> bool 
     bundle.trunk.is_none() || (served && precision != Precision::Mixed)
 }
 
-/// This program's own kernel makes the keys of the memory attention: their weights lie in the file
+/// A custom CUDA kernel computes the keys of the memory attention: their weights lie in the file
 /// of a trunk that is run.
 pub fn makes_keys(bundle: &Manifest, sm: u32, precision: Precision) -> bool {
     let has = bundle.trunk.as_ref().is_some_and(|trunk| trunk.keys.is_some());
@@ -153,7 +153,7 @@ pub fn makes_keys(bundle: &Manifest, sm: u32, precision: Precision) -> bool {
 
 /// A graph of mixed engines that computes in fp32 throughout, with TF32 products: all but the
 /// memory attention, which is a hundredth of their error and, cut at its attentions, does most of
-/// its sums in fp32 by this program's own kernels. So do an encoder's parts; but what they hand on
+/// its sums in fp32 by custom CUDA kernels. So do an encoder's parts; but what they hand on
 /// is rounded to fp16, as their ports are.
 ///
 /// On an H200 with TensorRT 8.6.0 SAM2.1-tiny's masks come from a lowest IoU of 0.961 (mean 0.9947)
