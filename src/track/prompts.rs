@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow, bail};
 
 use super::job::{TrackJob, Wanted};
 use host::UsageError;
-use host::shell;
+use host::{counted, shell};
 use vos::bundle::{Axis, Manifest, Role};
 use vos::decode;
 use vos::mask::Mask;
@@ -128,11 +128,6 @@ fn fixed_points(manifest: &Manifest) -> Option<usize> {
         Axis::Fixed(points) => Some(*points),
         Axis::Symbol(_) => None,
     }
-}
-
-/// `1 frame`, `2 frames`.
-pub fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 fn usage(message: String) -> Result<()> {

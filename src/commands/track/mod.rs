@@ -20,6 +20,7 @@ use crate::track::worker::check_input;
 pub use args::TrackArgs;
 use host::UsageError;
 use host::child::{self, End, Heard, Listener};
+use host::counted;
 use host::ctrl_c;
 use host::printable::printable;
 
@@ -185,8 +186,6 @@ fn print(job: &TrackJob, summary: &Summary) -> Result<()> {
     }
     let mut out = std::io::stdout().lock();
     let mut line = |text: String| writeln!(out, "{}", printable(&text));
-    let counted =
-        |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     let (width, height) = summary.size;
     line(format!(
         "{}: {} of {width}x{height}, {}",

@@ -2,6 +2,7 @@
 Backends: where the graphs run.
 */
 
+mod ort_bank;
 mod ort_library;
 mod ort_network;
 

@@ -15,8 +15,7 @@ fn how_many_shared_a_frame_is_a_column_where_any_did() {
 fn selections_are_columns_where_any_is_known() {
     let columns = |selection: Option<MaskSelection>| {
         let frame = FrameTimes::default();
-        serde_json::to_value(FrameTable::new(&[frame, FrameTimes { selection, ..frame }]))
-            .unwrap()
+        serde_json::to_value(FrameTable::new(&[frame, FrameTimes { selection, ..frame }])).unwrap()
     };
     let known = columns(MaskSelection::new([0.25, 0.75, 0.5]));
     assert_eq!(known["chosen_mask"], serde_json::json!([null, 2]));
