@@ -102,7 +102,17 @@ fn typed_it_builds_the_engines_that_are_there() {
         ("fp32", &["--track-variant", "segmented"]),
         ("fp32", &["--max-objects", "3", "--opt-level", "1", "--workspace-mb", "32"]),
         ("fp32", &["--timing-runs", "2", "--tactic-mb", "100", "--memory-mb", "2000"]),
-        ("fp16", &["--precision", "fp16", "--fp32-pins", "preferred", "--library-tactics"]),
+        (
+            "fp16",
+            &[
+                "--precision",
+                "fp16",
+                "--fp32-pins",
+                "preferred",
+                "--library-tactics",
+                "--ampere-plus",
+            ],
+        ),
         ("fp32", &["--precision", "fp16", "--fp32-pins", "none"]),
         ("fp16", &["--precision", "best", "--fp32-pins", "whole", "--track-variant", "segmented"]),
         (

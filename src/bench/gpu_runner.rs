@@ -14,6 +14,7 @@ use super::plan::GpuPlan;
 use super::runner::{ClipRunner, ObjectFrame, PassRequest};
 use cuda::{Gpu, MemoryTag, nvjpeg};
 use execution::TensorRtMemory;
+use runtime::engine::EngineManifest;
 use runtime::pipeline::{
     self, Engines, FrameResult, JpegDecoder, ObjectSpan, PassError, PassPlan, Pipeline,
 };
@@ -65,6 +66,9 @@ impl GpuRunner {
         let start = Instant::now();
         let memory = Arc::new(TensorRtMemory::new(&gpu.tagged(MemoryTag::Weights)));
         let runtime = Runtime::with_memory(&library, memory, None)?;
+        let manifest = EngineManifest::read(dir)?;
+        let ampere_plus = manifest.is_some_and(|manifest| manifest.is_ampere_plus());
+        let gpu = if ampere_plus { gpu.ampere_only() } else { gpu };
         let engines = Engines::open(
             &gpu,
             runtime,
@@ -82,6 +86,7 @@ impl GpuRunner {
             track: steps.track.variant(),
             cuda_trunk: false,
             cuda_mask_decoder: steps.track.has_cuda_decoder(),
+            ampere_plus,
             cuda_memory_encoder: steps.memory.engine().is_none(),
             graphs: plan.options.graphs,
             encode_batch: plan.options.batch(),

@@ -94,10 +94,11 @@ fn from_manifest(facts: &ManifestFacts) -> Vec<(&'static str, String)> {
         (
             "caps",
             format!(
-                "workspace {}, tactics {}, build {}; optimization level {level}",
+                "workspace {}, tactics {}, build {}; optimization level {level}{}",
                 mebibytes(settings.workspace_bytes),
                 cap(settings.tactic_bytes),
-                cap(settings.memory_bytes)
+                cap(settings.memory_bytes),
+                if settings.ampere_plus { "; only tactics of Ampere and newer" } else { "" }
             ),
         ),
         (

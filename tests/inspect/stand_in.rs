@@ -61,6 +61,7 @@ pub fn engine_folder(dir: &Path) -> PathBuf {
             tactic_bytes: None,
             memory_bytes: Some(4 << 30),
             library_tactics: false,
+            ampere_plus: false,
             targets: vec![],
             profiles: vec![ProfileShapes {
                 label: "1 object, 7 memories, 16 pointers".into(),

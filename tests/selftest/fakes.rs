@@ -348,6 +348,7 @@ impl Engines {
                 tactic_bytes: None,
                 memory_bytes: None,
                 library_tactics: false,
+                ampere_plus: false,
                 targets: Vec::new(),
                 profiles: profiles(graph, &self.manifest.contract, 1, 2),
             },

@@ -38,6 +38,7 @@ pub struct Gpu {
     pool: Pool,
     purpose: MemoryTag,
     modules: Modules,
+    ampere_only: bool,
 }
 
 impl Gpu {
@@ -61,7 +62,7 @@ impl Gpu {
         let facts = Arc::new(facts(&context, ordinal)?);
         log::debug!("opened GPU {ordinal}: {facts:?}");
         let (pool, purpose, modules) = Default::default();
-        Ok(Self { context, facts, pool, purpose, modules })
+        Ok(Self { context, facts, pool, purpose, modules, ampere_only: false })
     }
 
     /// How many devices the driver shows.
@@ -91,6 +92,17 @@ impl Gpu {
     /// The same GPU, whose memory counts under the tag `purpose` from here on.
     pub fn tagged(&self, purpose: MemoryTag) -> Self {
         Self { purpose, ..self.clone() }
+    }
+
+    /// The same GPU, for which only kernels are chosen that every GPU from Ampere (sm 80) on can
+    /// run.
+    pub fn ampere_only(&self) -> Self {
+        Self { ampere_only: true, ..self.clone() }
+    }
+
+    /// Whether kernels with Hopper's instructions (sm 90a) may run.
+    pub fn runs_hopper_kernels(&self) -> bool {
+        self.facts.sm == 90 && !self.ampere_only
     }
 
     pub(super) fn count(&self, bytes: usize) {

@@ -61,7 +61,7 @@ BY_VALUE = {
     **{name: "int32_t" for name in (
         "BuilderFlag ComputeCapability DataType ErrorCode ExecutionContextAllocationStrategy LayerInformationFormat "
         "LayerType MemoryPoolType OptProfileSelector ProfilingVerbosity Severity TacticSource TensorFormat TensorIOMode "
-        "TensorLocation InterfaceKind APILanguage"
+        "TensorLocation InterfaceKind APILanguage HardwareCompatibilityLevel"
     ).split()},
 }
 

@@ -163,6 +163,18 @@ impl Config {
         })
     }
 
+    /// Restricts tactics to those of every GPU from Ampere (sm 80) on, such as on Hopper: no
+    /// instruction that only a newer GPU has.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](super::Error::Unsupported) in 8.5.
+    pub fn set_ampere_plus(&mut self, on: bool) -> Result<()> {
+        self.library().ask("set the hardware compatibility level", |api| {
+            // SAFETY: a living configuration.
+            unsafe { sys::trtdl_config_set_ampere_plus(api, self.pointer(), on.into()) }
+        })
+    }
+
     /// How much the engine reports about its layers
     /// ([`Engine::layer_information`](super::Engine::layer_information)).
     ///

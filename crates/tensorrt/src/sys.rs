@@ -318,6 +318,13 @@ unsafe extern "C" {
     ) -> trtdl_status;
 }
 unsafe extern "C" {
+    pub fn trtdl_config_set_ampere_plus(
+        api: *const trtdl_api,
+        config: *mut ::std::os::raw::c_void,
+        on: i32,
+    ) -> trtdl_status;
+}
+unsafe extern "C" {
     pub fn trtdl_config_set_verbosity(
         api: *const trtdl_api,
         config: *mut ::std::os::raw::c_void,

@@ -193,6 +193,7 @@ fn caps_levels_and_flags_are_kept_or_refused() {
     config.set_pool(Pool::TacticSharedMemory, 48 << 10).unwrap();
     assert_eq!(config.pool(Pool::TacticSharedMemory), Some(48 << 10));
     config.set_optimization_level(2).unwrap();
+    config.set_ampere_plus(false).unwrap();
     config.set_flag(Flag::Tf32, false).unwrap();
     assert_eq!(config.flag(Flag::Tf32), Some(false));
     if library.family().is_strongly_typed_only() {

@@ -90,6 +90,10 @@ pub struct BuildEnginesArgs {
     /// Also try tactics of cuBLAS and cuDNN; the plan then needs these libraries.
     #[arg(long, help_heading = GPU)]
     pub library_tactics: bool,
+    /// Use only tactics and kernels that every GPU from Ampere (sm_80) on can run. Measures an
+    /// Ampere GPU's code on a newer GPU; cuBLASLt is not restricted (TensorRT 8.6 or newer).
+    #[arg(long, help_heading = GPU)]
+    pub ampere_plus: bool,
     /// Timing cache to read and update [default: OUT/TENSORRT.timing]. TensorRT 8.6.0 with --jobs
     /// also writes FILE.d/MODEL_GRAPH.timing.
     #[arg(long, help_heading = OUTPUT, value_name = "FILE")]

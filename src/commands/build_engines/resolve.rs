@@ -135,6 +135,7 @@ impl<'a> Request<'a> {
             tactic_bytes: args.tactic_mb.map(|mib| mib << 20),
             memory_bytes: args.memory_mb.map(|mib| mib << 20),
             library_tactics: args.library_tactics,
+            ampere_plus: args.ampere_plus,
             targets: self.target.ahead.clone(),
             profiles: Vec::new(),
         }

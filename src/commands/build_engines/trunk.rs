@@ -27,6 +27,7 @@ pub fn choose(dir: &Path, manifest: &mut EngineManifest) -> Result<Option<String
         return Ok(None);
     };
     let gpu = Gpu::open(0)?;
+    let gpu = if manifest.is_ampere_plus() { gpu.ampere_only() } else { gpu };
     let library = match CublasLt::open(&gpu) {
         Ok(library) => library,
         // Reported before the build.

@@ -115,6 +115,7 @@ void* new_config(void*) {
             .with<m::BuilderConfig_clearFlag>([](void*, int32_t) {})
             .with<m::BuilderConfig_setMemoryPoolLimit>([](void*, int32_t, size_t) {})
             .with<m::BuilderConfig_setBuilderOptimizationLevel>([](void*, int32_t) {})
+            .with<m::BuilderConfig_setHardwareCompatibilityLevel>([](void*, int32_t) {})
             .with<m::BuilderConfig_setAvgTimingIterations>([](void*, int32_t) {})
             .with<m::BuilderConfig_setTacticSources>([](void*, uint32_t) { return true; })
             .with<m::BuilderConfig_setProfilingVerbosity>([](void*, int32_t) {})

@@ -134,7 +134,7 @@ impl AttentionKernels {
     /// # Errors
     /// The driver refuses the PTX, or the GPU's blocks have too little shared memory.
     pub fn load(gpu: &Gpu) -> Result<Self> {
-        if gpu.facts().sm == 90 {
+        if gpu.runs_hopper_kernels() {
             match Self::of(gpu, true) {
                 Ok(kernels) => return Ok(kernels),
                 Err(error) => {

@@ -14,8 +14,6 @@ use cuda::module::{Arg, Function, Launch, LaunchMode};
 use cuda::tensor_map::TensorMap;
 use cuda::{Gpu, Stream, View};
 
-/// Compute capability of the kernels.
-const HOPPER: u32 = 90;
 /// As in the source: threads of a block, rows of an output tile, bytes of a row of 64 f16.
 const THREADS: u32 = 384;
 pub(super) const TILE_M: u32 = 128;
@@ -27,7 +25,7 @@ const TILE_K: usize = 64;
 /// Names of the GEMM kernels for this GPU. Whether the driver takes them and a cluster fits is not
 /// asked.
 pub(crate) fn kernel_names(gpu: &Gpu) -> Vec<&'static str> {
-    if gpu.facts().sm != HOPPER {
+    if !gpu.runs_hopper_kernels() {
         return Vec::new();
     }
     let gemms = bias_gelu::configs().chain(residual_layernorm::configs());
@@ -97,7 +95,7 @@ impl ClusterKernel {
         shared: impl Fn(&TileConfig) -> u32,
         what: &str,
     ) -> Option<Arc<[Self]>> {
-        if gpu.facts().sm != HOPPER || configs.is_empty() {
+        if !gpu.runs_hopper_kernels() || configs.is_empty() {
             return None;
         }
         let loaded = Self::load(gpu, configs, shared);

@@ -49,7 +49,7 @@ impl HieraKernels {
     /// # Errors
     /// The driver refuses the PTX, or the GPU is older.
     pub fn load(gpu: &Gpu) -> Result<Self> {
-        if gpu.facts().sm == 90 {
+        if gpu.runs_hopper_kernels() {
             match Self::of(gpu, true) {
                 Ok(kernels) => return Ok(kernels),
                 Err(error) => {

@@ -39,6 +39,9 @@ pub fn configure(builder: &Builder, settings: &Settings, pinned: bool) -> Result
     if let Some(runs) = settings.timing_runs {
         config.set_timing_runs(runs)?;
     }
+    if settings.ampere_plus {
+        config.set_ampere_plus(true)?;
+    }
     let tactics = if settings.library_tactics { Tactics::ALL } else { Tactics::BUILT_IN };
     if_there_is(config.set_tactics(tactics))?;
     config.set_verbosity(Verbosity::Detailed)?;

@@ -177,6 +177,7 @@ struct Choice {
     tactic_bytes: Option<u64>,
     memory_bytes: Option<u64>,
     library_tactics: bool,
+    ampere_plus: bool,
 }
 
 /// The plans in groups of equal choices, in their order.
@@ -220,6 +221,7 @@ impl Group {
             tactic_bytes: settings.tactic_bytes,
             memory_bytes: settings.memory_bytes,
             library_tactics: settings.library_tactics,
+            ampere_plus: settings.ampere_plus,
         };
         let whole = if is_named { vec![plan.role] } else { Vec::new() };
         Self { roles: vec![plan.role], whole, usual_pins: usual, choice }
@@ -266,6 +268,7 @@ impl Group {
         let switches = [
             ("--strongly-typed", choice.strongly_typed),
             ("--library-tactics", choice.library_tactics),
+            ("--ampere-plus", choice.ampere_plus),
         ];
         flags.extend(switches.into_iter().filter(|(_, on)| *on).map(|(name, _)| name.to_owned()));
         flags

@@ -118,6 +118,7 @@ fn different_setting(old: &Settings, new: &Settings) -> Option<String> {
         ("tactic memory cap", capped(old.tactic_bytes), capped(new.tactic_bytes)),
         ("memory cap", capped(old.memory_bytes), capped(new.memory_bytes)),
         ("library tactics", old.library_tactics.to_string(), new.library_tactics.to_string()),
+        ("restriction to Ampere", old.ampere_plus.to_string(), new.ampere_plus.to_string()),
         ("list of targets", targets(old), targets(new)),
     ];
     let changed = changes.iter().find(|(_, old, new)| old != new);

@@ -180,6 +180,11 @@ pub fn engine_dir(
 }
 
 impl EngineManifest {
+    /// Whether all plans are built with `--ampere-plus`: custom kernels then are Ampere's too.
+    pub fn is_ampere_plus(&self) -> bool {
+        !self.plans.is_empty() && self.plans.iter().all(|plan| plan.settings.ampere_plus)
+    }
+
     /// Reads `dir/engine.json`; none where there is none.
     ///
     /// # Errors

@@ -50,6 +50,9 @@ pub struct Settings {
     pub memory_bytes: Option<u64>,
     /// Tactics may come from cuBLAS and cuDNN too.
     pub library_tactics: bool,
+    /// Only tactics and kernels that every GPU from Ampere (sm 80) on can run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ampere_plus: bool,
     /// Compute capabilities to build for instead of the GPU at hand (TensorRT for RTX).
     pub targets: Vec<u32>,
     /// One per fill level, number of objects and points; empty where all shapes are fixed.
@@ -72,6 +75,7 @@ impl Settings {
             tactic_bytes: None,
             memory_bytes: None,
             library_tactics: false,
+            ampere_plus: false,
             targets: Vec::new(),
             profiles: Vec::new(),
         }

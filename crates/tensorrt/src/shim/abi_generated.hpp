@@ -118,30 +118,31 @@ struct GpuAllocator_deletingDestructor { using Fn = void(void*); static constexp
 struct GpuAllocator_reallocate { using Fn = void*(void*, void*, uint64_t, uint64_t); static constexpr int index = 101; };
 struct GpuAllocator_deallocate { using Fn = bool(void*, void*); static constexpr int index = 102; };
 struct BuilderConfig_setBuilderOptimizationLevel { using Fn = void(void*, int32_t); static constexpr int index = 103; };
-struct BuilderConfig_setProgressMonitor { using Fn = void(void*, void*); static constexpr int index = 104; };
-struct Tensor_getDimensions64 { using Fn = Dims64(void*); static constexpr int index = 105; };
-struct OptimizationProfile_setDimensions { using Fn = bool(void*, const char*, int32_t, const void*); static constexpr int index = 106; };
-struct Runtime_deserializeCudaEngine { using Fn = void*(void*, const void*, size_t); static constexpr int index = 107; };
-struct CudaEngine_createExecutionContextWithStrategy { using Fn = void*(void*, int32_t); static constexpr int index = 108; };
-struct CudaEngine_getTensorShape64 { using Fn = Dims64(void*, const char*); static constexpr int index = 109; };
-struct CudaEngine_getProfileShape64 { using Fn = Dims64(void*, const char*, int32_t, int32_t); static constexpr int index = 110; };
-struct CudaEngine_getDeviceMemorySizeForProfile { using Fn = size_t(void*, int32_t); static constexpr int index = 111; };
-struct ExecutionContext_getTensorShape64 { using Fn = Dims64(void*, const char*); static constexpr int index = 112; };
-struct ExecutionContext_updateDeviceMemorySizeForShapes { using Fn = size_t(void*); static constexpr int index = 113; };
-struct ParserError_nodeName { using Fn = const char*(void*); static constexpr int index = 114; };
-struct ParserError_nodeOperator { using Fn = const char*(void*); static constexpr int index = 115; };
-struct ProgressMonitor_deletingDestructor { using Fn = void(void*); static constexpr int index = 116; };
-struct ProgressMonitor_phaseStart { using Fn = void(void*, const char*, const char*, int32_t); static constexpr int index = 117; };
-struct ProgressMonitor_stepComplete { using Fn = bool(void*, const char*, int32_t); static constexpr int index = 118; };
-struct ProgressMonitor_phaseFinish { using Fn = void(void*, const char*); static constexpr int index = 119; };
-struct GpuAllocator_allocateAsync { using Fn = void*(void*, uint64_t, uint64_t, uint32_t, void*); static constexpr int index = 120; };
-struct GpuAllocator_deallocateAsync { using Fn = bool(void*, void*, void*); static constexpr int index = 121; };
-struct CudaEngine_getDeviceMemorySizeV2 { using Fn = int64_t(void*); static constexpr int index = 122; };
-struct CudaEngine_getDeviceMemorySizeForProfileV2 { using Fn = int64_t(void*, int32_t); static constexpr int index = 123; };
-struct ExecutionContext_setDeviceMemoryV2 { using Fn = void(void*, void*, int64_t); static constexpr int index = 124; };
-struct BuilderConfig_setNbComputeCapabilities { using Fn = bool(void*, int32_t); static constexpr int index = 125; };
-struct BuilderConfig_setComputeCapability { using Fn = bool(void*, int32_t, int32_t); static constexpr int index = 126; };
-constexpr int kCount = 127;
+struct BuilderConfig_setHardwareCompatibilityLevel { using Fn = void(void*, int32_t); static constexpr int index = 104; };
+struct BuilderConfig_setProgressMonitor { using Fn = void(void*, void*); static constexpr int index = 105; };
+struct Tensor_getDimensions64 { using Fn = Dims64(void*); static constexpr int index = 106; };
+struct OptimizationProfile_setDimensions { using Fn = bool(void*, const char*, int32_t, const void*); static constexpr int index = 107; };
+struct Runtime_deserializeCudaEngine { using Fn = void*(void*, const void*, size_t); static constexpr int index = 108; };
+struct CudaEngine_createExecutionContextWithStrategy { using Fn = void*(void*, int32_t); static constexpr int index = 109; };
+struct CudaEngine_getTensorShape64 { using Fn = Dims64(void*, const char*); static constexpr int index = 110; };
+struct CudaEngine_getProfileShape64 { using Fn = Dims64(void*, const char*, int32_t, int32_t); static constexpr int index = 111; };
+struct CudaEngine_getDeviceMemorySizeForProfile { using Fn = size_t(void*, int32_t); static constexpr int index = 112; };
+struct ExecutionContext_getTensorShape64 { using Fn = Dims64(void*, const char*); static constexpr int index = 113; };
+struct ExecutionContext_updateDeviceMemorySizeForShapes { using Fn = size_t(void*); static constexpr int index = 114; };
+struct ParserError_nodeName { using Fn = const char*(void*); static constexpr int index = 115; };
+struct ParserError_nodeOperator { using Fn = const char*(void*); static constexpr int index = 116; };
+struct ProgressMonitor_deletingDestructor { using Fn = void(void*); static constexpr int index = 117; };
+struct ProgressMonitor_phaseStart { using Fn = void(void*, const char*, const char*, int32_t); static constexpr int index = 118; };
+struct ProgressMonitor_stepComplete { using Fn = bool(void*, const char*, int32_t); static constexpr int index = 119; };
+struct ProgressMonitor_phaseFinish { using Fn = void(void*, const char*); static constexpr int index = 120; };
+struct GpuAllocator_allocateAsync { using Fn = void*(void*, uint64_t, uint64_t, uint32_t, void*); static constexpr int index = 121; };
+struct GpuAllocator_deallocateAsync { using Fn = bool(void*, void*, void*); static constexpr int index = 122; };
+struct CudaEngine_getDeviceMemorySizeV2 { using Fn = int64_t(void*); static constexpr int index = 123; };
+struct CudaEngine_getDeviceMemorySizeForProfileV2 { using Fn = int64_t(void*, int32_t); static constexpr int index = 124; };
+struct ExecutionContext_setDeviceMemoryV2 { using Fn = void(void*, void*, int64_t); static constexpr int index = 125; };
+struct BuilderConfig_setNbComputeCapabilities { using Fn = bool(void*, int32_t); static constexpr int index = 126; };
+struct BuilderConfig_setComputeCapability { using Fn = bool(void*, int32_t, int32_t); static constexpr int index = 127; };
+constexpr int kCount = 128;
 }  // namespace method
 
 constexpr const char* kMethodNames[] = {
@@ -249,6 +250,7 @@ constexpr const char* kMethodNames[] = {
     "GpuAllocator_reallocate",
     "GpuAllocator_deallocate",
     "BuilderConfig_setBuilderOptimizationLevel",
+    "BuilderConfig_setHardwareCompatibilityLevel",
     "BuilderConfig_setProgressMonitor",
     "Tensor_getDimensions64",
     "OptimizationProfile_setDimensions",
@@ -379,6 +381,7 @@ constexpr Place kMethods[][FamilyCount] = {
     {{4, 5}, {5, 0}, {5, 0}, {5, 3}, {5, 5}},  // GpuAllocator_reallocate
     {{5, 5}, {6, 0}, {6, 0}, {6, 3}, {6, 5}},  // GpuAllocator_deallocate
     {{51, 6}, {47, 0}, {36, 0}, {36, 3}, {36, 5}},  // BuilderConfig_setBuilderOptimizationLevel
+    {{53, 6}, {49, 0}, {38, 0}, {38, 3}, {38, 5}},  // BuilderConfig_setHardwareCompatibilityLevel
     {{-1, 0}, {56, 0}, {45, 0}, {45, 3}, {45, 5}},  // BuilderConfig_setProgressMonitor
     {{-1, 0}, {5, 0}, {5, 0}, {5, 3}, {5, 5}},  // Tensor_getDimensions64
     {{-1, 0}, {2, 0}, {2, 0}, {2, 3}, {2, 5}},  // OptimizationProfile_setDimensions

@@ -71,6 +71,10 @@ size_t trtdl_config_pool(const trtdl_api* api, void* config, trtdl_pool pool) {
 trtdl_status trtdl_config_set_level(const trtdl_api* api, void* config, int32_t level) {
     return set<m::BuilderConfig_setBuilderOptimizationLevel>(api, config, level);
 }
+trtdl_status trtdl_config_set_ampere_plus(const trtdl_api* api, void* config, int32_t on) {
+    // HardwareCompatibilityLevel in every release: kNONE 0, kAMPERE_PLUS 1.
+    return set<m::BuilderConfig_setHardwareCompatibilityLevel>(api, config, on != 0 ? 1 : 0);
+}
 trtdl_status trtdl_config_set_verbosity(const trtdl_api* api, void* config, trtdl_verbosity verbosity) {
     const int32_t number = value(api, kVerbosity, verbosity);
     return number < 0 ? TRTDL_UNSUPPORTED : set<m::BuilderConfig_setProfilingVerbosity>(api, config, number);

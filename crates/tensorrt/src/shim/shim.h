@@ -148,6 +148,7 @@ trtdl_status trtdl_config_set_pool(const trtdl_api *api, void *config, trtdl_poo
 /* SIZE_MAX where the release has no such pool. */
 size_t trtdl_config_pool(const trtdl_api *api, void *config, trtdl_pool pool);
 trtdl_status trtdl_config_set_level(const trtdl_api *api, void *config, int32_t level);
+trtdl_status trtdl_config_set_ampere_plus(const trtdl_api *api, void *config, int32_t on);
 trtdl_status trtdl_config_set_verbosity(const trtdl_api *api, void *config, trtdl_verbosity verbosity);
 /* `sources`: bits of trtdl_tactic; those that the release does not have are left out. */
 trtdl_status trtdl_config_set_tactics(const trtdl_api *api, void *config, uint32_t sources);

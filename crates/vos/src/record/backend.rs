@@ -55,6 +55,9 @@ pub struct TensorRtBackend {
     pub cuda_mask_decoder: bool,
     /// CUDA kernels compute the memory encoder.
     pub cuda_memory_encoder: bool,
+    /// Engines and kernels have only what every GPU from Ampere (sm 80) on can run.
+    #[serde(default)]
+    pub ampere_plus: bool,
     /// Work is recorded as CUDA graphs and replayed.
     pub graphs: bool,
     /// Frames that the encoder takes at once.
@@ -96,6 +99,7 @@ impl Backend {
                     (engines.cuda_trunk, "trunk"),
                     (engines.cuda_mask_decoder, "decoder"),
                     (engines.cuda_memory_encoder, "memory"),
+                    (engines.ampere_plus, "ampere+"),
                 ];
                 words
                     .extend(parts.iter().filter(|(is, _)| *is).map(|(_, word)| (*word).to_owned()));
@@ -128,6 +132,7 @@ mod tests {
             cuda_trunk: false,
             cuda_mask_decoder: false,
             cuda_memory_encoder: false,
+            ampere_plus: false,
             graphs: false,
             encode_batch: 1,
         };
@@ -142,6 +147,11 @@ mod tests {
             ..plain
         };
         assert_eq!(label(&all), "tensorrt 8.6.1 fp16 segmented trunk decoder memory graph encode4");
+        let ampere = TensorRtBackend { ampere_plus: true, ..all.clone() };
+        assert_eq!(
+            label(&ampere),
+            "tensorrt 8.6.1 fp16 segmented trunk decoder memory ampere+ graph encode4"
+        );
         let backend = Backend::TensorRt(all);
         assert_eq!(
             backend.unversioned(),

@@ -78,7 +78,7 @@ pub(crate) const TOPIC: Topic = Topic {
 };
 
 fn judge(bench: &Bench) {
-    let hopper = bench.gpu.facts().sm == 90;
+    let hopper = bench.gpu.runs_hopper_kernels();
     let loaded = HieraKernels::of(bench.gpu, hopper).or_else(|error| {
         if !hopper {
             return Err(error);
