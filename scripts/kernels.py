@@ -118,8 +118,8 @@ def constant_name(symbol):
 
 
 def compact(ptx):
-    """The integer constants of a module as comments, which crates/kernels/build.rs reads, and its PTX
-    without unused variables and without the space that PTX does not need."""
+    """The constants of a module as comments, which crates/kernels/build.rs reads: integers of 0 or more.
+    Then its PTX, without unused variables and unneeded space."""
     ptx = REMARK.sub("", ptx)
     words = collections.Counter(re.findall(r"[\w$]+", ptx))
     constants = []
@@ -129,7 +129,7 @@ def compact(ptx):
         if words[symbol] > 1:
             return variable[0]
         name = constant_name(symbol)
-        if name and kind == "u32":
+        if name and kind == "u32" and not (value or "").startswith("-"):
             constants.append(f"// {name} = {value or 0}")
         return ""
 
