@@ -67,12 +67,20 @@ def modules():
     return found
 
 
+def launches():
+    """What launches ask for that no source says: {kernel: {"threads", "shared"}}."""
+    return tomllib.loads(LIST.read_text())["launch"]
+
+
+def there(pattern):
+    """The files of NVIDIA's Python packages that match."""
+    return [path for folder in map(pathlib.Path, sys.path) for path in sorted(folder.glob(f"nvidia/{pattern}"))]
+
+
 def packaged(pattern):
     """A file of one of NVIDIA's Python packages."""
-    for folder in map(pathlib.Path, sys.path):
-        found = sorted(folder.glob(f"nvidia/{pattern}"))
-        if found:
-            return found[0]
+    for path in there(pattern):
+        return path
     raise Problem(f"no nvidia/{pattern} among this Python's packages; install those that the head of {__file__} "
                   "names")
 
