@@ -16,7 +16,7 @@ PREFIX ?= $(HOME)/.local
 # A local libonnxruntime.so, wheel or release archive for the demo, where the network does not give one: make demo ORT=FILE
 ORT ?=
 
-.PHONY: help demo test test-rust test-export test-lab test-slurm install lint book bench-metrics dist clean prerequisites prerequisites-tests
+.PHONY: help demo test test-aarch64 test-rust test-export test-lab test-slurm install lint book bench-metrics dist clean prerequisites prerequisites-tests
 
 help: ## This list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -50,6 +50,10 @@ test-lab: $(TESTS_STAMP) ## Tests of the team's own tools in lab/, which the pro
 test-slurm: prerequisites-tests $(ORT_STAMP) ## A small experiment through a real Slurm on loopback; needs slurm-wlm and munge.
 	cargo build --locked
 	tests/slurm/run.sh
+
+# One clip and eight frames with SUBSET=1. What it needs is downloaded (190 MB) and kept in target/.
+test-aarch64: prerequisites-tests $(ORT_STAMP) ## The program for aarch64 under qemu gives x86-64's files. SUBSET=1: one short clip.
+	SUBSET=$(SUBSET) REQUIRE=$(REQUIRE) AARCH64=$(AARCH64) NATIVE=$(NATIVE) tests/aarch64/run.sh
 
 install: prerequisites ## Build, and install program, demo network, exporter, manual pages and completions under PREFIX (~/.local).
 	cargo build --release --locked

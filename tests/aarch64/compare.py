@@ -9,7 +9,7 @@ import pathlib
 import sys
 
 # Columns of a row that depend on the network and the clip alone. Speed, memory and dates do not.
-RESULTS = ("video_id", "object_id", "model", "status", "frames", "j_mean", "f_mean", "jf_mean")
+RESULTS = ("video", "object", "model", "status", "frames", "J", "F", "JandF", "scored_frames")
 
 
 def rows(path):

@@ -55,6 +55,8 @@ find_qemu() {
   # Linked statically: it needs no other package. 63 MB.
   [ -d "$here/qemu" ] || unpack "$here/qemu" qemu-user-static || unpack "$here/qemu" qemu-user ||
     skip "no qemu-aarch64 on PATH, and apt-get cannot download it; install it with: sudo apt-get install qemu-user-static"
+  # It has sixty other processors in 350 MB.
+  find "$here/qemu" -type f ! -name 'qemu-aarch64*' -delete
   for found in "$here"/qemu/usr/bin/qemu-aarch64{-static,}; do
     if [ -x "$found" ]; then qemu=$found && return; fi
   done
@@ -64,10 +66,17 @@ find_qemu() {
 find_sysroot() {
   [ -d "$here/sysroot" ] || unpack "$here/sysroot" libc6-arm64-cross libgcc-s1-arm64-cross libstdc++6-arm64-cross ||
     skip "apt-get cannot download libc6-arm64-cross, libgcc-s1-arm64-cross and libstdc++6-arm64-cross"
+  root=$here/sysroot/usr/aarch64-linux-gnu
+  # ONNX Runtime's cpuinfo crashes on the host's, which qemu before 8.2 shows. qemu looks for files in the sysroot first.
+  mkdir -p "$root/proc"
+  for ((cpu = 0; cpu < $(nproc); cpu++)); do
+    printf 'processor\t: %s\nBogoMIPS\t: 62.50\nFeatures\t: %s\nCPU implementer\t: 0x41\nCPU architecture: 8\n' \
+      $cpu 'fp asimd aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm lrcpc dcpop asimddp'
+    printf 'CPU variant\t: 0x0\nCPU part\t: 0xd42\nCPU revision\t: 1\n\n'
+  done >"$root/proc/cpuinfo"
 }
 
 find_wheel() { # The release that make test uses.
-  local release
   release=$(sed -nE 's/^onnxruntime==([0-9.]+) ; python_version >= .*/\1/p' onnx/requirements-runtime.txt)
   wheel=$(find "$here" -maxdepth 1 -name "onnxruntime-$release-*aarch64.whl" -print -quit)
   [ -z "$wheel" ] || return 0
@@ -100,8 +109,8 @@ seconds "programs" find_programs
 rm -rf "$work"
 mkdir -p "$work"/{x86_64,aarch64}
 # The Cortex-A76 is the nearest to Orin's A78AE that qemu 7.2 has: ARMv8.2 with half precision and dot products, without SVE.
-export QEMU_CPU=${QEMU_CPU:-cortex-a76} QEMU_LD_PREFIX=$here/sysroot/usr/aarch64-linux-gnu
-export ORT_DISABLE_TELEMETRY=1 SEGTRT_SHARE
+export QEMU_CPU=${QEMU_CPU:-cortex-a76} QEMU_LD_PREFIX=$root
+export ORT_DISABLE_TELEMETRY=1
 clips=(--videos 2 --objects 2 --frames 24) models=edgetam_mini_points,edgetam_mini_bbox
 [ -z "${SUBSET:-}" ] || { clips=(--videos 1 --objects 1 --frames 8) models=edgetam_mini_points; }
 
@@ -109,10 +118,13 @@ on() { # MACHINE ARGUMENT…: segtrt in the machine's folder; what it prints is 
   local machine=$1
   shift
   if [ "$machine" = aarch64 ]; then
-    SEGTRT_SHARE=$work/share
-    (cd "$work/aarch64" && SEGTRT_RUNNER=$qemu "$qemu" "$aarch64" "$@")
+    # A library beside the sources, for this machine, would else be found first.
+    local library=$work/share/lib/libonnxruntime.so.$release
+    [ ! -f "$library" ] || export ORT_DYLIB_PATH=$library
+    (cd "$work/aarch64" && SEGTRT_SHARE=$work/share SEGTRT_RUNNER=$(printf %q "$qemu") "$qemu" "$aarch64" "$@")
+    unset ORT_DYLIB_PATH
   else
-    (cd "$work/x86_64" && unset SEGTRT_SHARE && "$native" "$@")
+    (cd "$work/x86_64" && "$native" "$@")
   fi >"$work/$machine/$1.txt" 2>&1 || fail "segtrt $* on $machine: $(tail -n 5 "$work/$machine/$1.txt")"
 }
 both() {
