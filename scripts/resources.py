@@ -87,20 +87,25 @@ def declared(module, launches):
     """The kernels of a module, in the order of its PTX."""
     text = (ROOT / f"cuda/{module.name}.ptx").read_text()
     dynamic = re.search(r"^\.extern \.shared .*? (\w+)\[\];", text, re.M)
+    constants = {name: int(value) for name, value in re.findall(r"^// (\S+) = (\d+)$", text, re.M)}
     found = []
     for entry in text.split(".visible .entry ")[1:]:
         name = entry[:entry.index("(")]
         head, body = entry.split("{", 1)
         launch, bound = launches.get(name, {}), re.search(r"\.maxntid (\d+)", head)
         uses = bool(dynamic and re.search(rf"\b{dynamic[1]}\b", body))
-        if uses != ("shared" in launch):
+        shared = launch.get("shared", constants.get(f"{name}_shared"))
+        if uses != (shared is not None):
             raise Problem(f"{name}: dynamic shared memory is {'' if uses else 'not '}used in cuda/{module.name}.ptx, "
-                          f"[launch.{name}] of {kernels.LIST.name} says otherwise")
+                          f"its constants and [launch] of {kernels.LIST.name} say otherwise")
+        if isinstance(shared, str) and shared not in constants:
+            raise Problem(f"{name}: [launch] of {kernels.LIST.name} names {shared}, which is no constant of "
+                          f"cuda/{module.name}.ptx")
         if (bound is None) != ("threads" in launch):
             raise Problem(f"{name}: threads of a block belong into the source (__launch_bounds__), or else into "
                           f"[launch.{name}] of {kernels.LIST.name}")
         threads = int(bound[1]) if bound else launch["threads"]
-        found.append(Kernel(module.name, name, threads, launch.get("shared", 0)))
+        found.append(Kernel(module.name, name, threads, constants.get(shared, shared) or 0))
     return found
 
 
@@ -152,9 +157,9 @@ def cell(kernel, used, sm):
     return f"{used.registers} · {blocks}{spill}"
 
 
-def fingerprint(listed, launches):
-    """Of the PTX without comments, which ptxas ignores, and of what it is launched with."""
-    digest = hashlib.sha256(repr(sorted(launches.items())).encode())
+def fingerprint(listed, table):
+    """Of the PTX without comments, which ptxas ignores, and of threads and shared memory."""
+    digest = hashlib.sha256(repr([tuple(kernel) for kernel in table]).encode())
     for module in listed:
         lines = (ROOT / f"cuda/{module.name}.ptx").read_text().splitlines()
         digest.update("\n".join(line for line in lines if not line.startswith("//")).encode())
@@ -228,7 +233,7 @@ def main():
     unknown = sorted(set(launches) - {kernel.name for kernel in table})
     if unknown:
         raise Problem(f"{kernels.LIST.name}: no module has the kernels {', '.join(unknown)} of [launch]")
-    hashed = fingerprint(listed, launches)
+    hashed = fingerprint(listed, table)
     if check and not kernels.there("cuda_nvcc/bin/ptxas"):
         print("SKIPPED: ptxas (cuda/requirements-ptxas.txt) is not here; spills and launches on sm 86 and 87 were NOT "
               f"assembled again, {TABLE.name} was compared by the hash of the PTX alone", file=sys.stderr)

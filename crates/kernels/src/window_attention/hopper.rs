@@ -143,6 +143,7 @@ fn reciprocal(side: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::listed_shared;
     use super::*;
 
     const LARGE: WindowShape =
@@ -189,6 +190,10 @@ mod tests {
         assert_eq!(of(LARGE), (4, 1, 3 * 256 * 128 + 5 * 8192 + 64, 1));
         assert_eq!(of(BASE), (2, 2, 2 * 208 * 128 + 2 * 8192 + 64, 2));
         assert_eq!(of(TINY), (2, 2, 3 * 208 * 128 + 3 * 8192 + 64, 2));
+        for shape in [LARGE, BASE, TINY] {
+            let config = CONFIGS[TileConfig::at(&shape).unwrap()];
+            assert_eq!(listed_shared(config.name), config.shared(shape.keys()), "{}", config.name);
+        }
     }
 
     #[test]

@@ -115,3 +115,20 @@ fn kernels_have_the_sizes_of_their_tiles() {
     assert_eq!(pair_shared(196, 56), 2 * 208 * 112);
     assert_eq!(pair_shared(196, 96), 2 * 208 * 208);
 }
+
+/// Dynamic shared memory in cuda/kernels.toml, from which scripts/resources.py computes occupancy.
+pub(super) fn listed_shared(kernel: &str) -> usize {
+    let list = std::fs::read_to_string("../../cuda/kernels.toml").unwrap();
+    let list: toml::Table = list.parse().unwrap();
+    usize::try_from(list["launch"][kernel]["shared"].as_integer().unwrap()).unwrap()
+}
+
+#[test]
+fn the_list_of_launches_has_the_largest_windows_of_the_models() {
+    for (columns, keys) in [(56, 14 * 14), (72, 16 * 16), (96, 14 * 14)] {
+        for tile in ["", "_wide"] {
+            let name = format!("window_attention_{columns}{tile}");
+            assert_eq!(listed_shared(&name), pair_shared(keys, columns), "{name}");
+        }
+    }
+}
