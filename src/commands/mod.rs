@@ -19,6 +19,7 @@ mod headings;
 pub mod inspect;
 pub mod jetson_benchmark;
 pub mod man;
+pub mod masks;
 pub mod merge;
 pub mod monitor;
 pub mod nsys;
@@ -108,6 +109,8 @@ pub enum Command {
     Baseline(baseline::BaselineArgs),
     /// Fetch result folders from other machines over ssh, with checksums.
     Collect(collect::CollectArgs),
+    /// Write the masks of a run as indexed PNG files for an evaluation server.
+    Masks(masks::MasksArgs),
     /// Merge the tables of several result folders into one CSV file.
     Merge(merge::MergeArgs),
     /// Log memory of GPU and machine while a command runs.
@@ -166,6 +169,7 @@ impl Command {
             Self::Suite(args) => suite::run(*args),
             Self::Baseline(args) => baseline::run(args),
             Self::Collect(args) => collect::run(args),
+            Self::Masks(args) => masks::run(args),
             Self::Merge(args) => merge::run(args),
             Self::Monitor(args) => monitor::run(args),
             Self::Synth(args) => synth::run(args),
