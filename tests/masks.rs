@@ -34,11 +34,8 @@ fn names(folder: &Path) -> Vec<String> {
 
 /// The mask of an object on a frame, as the run has it.
 fn measured(run: &Path, video: &str, object: &str, frame: usize) -> vos::mask::Mask {
-    let key = ObjectKey {
-        video: video.into(),
-        object: object.into(),
-        tag: "edgetam_mini_points".into(),
-    };
+    let key =
+        ObjectKey { video: video.into(), object: object.into(), tag: "edgetam_mini_points".into() };
     let file = RunFolder::read(run).unwrap().masks(&key).unwrap();
     file.frames.iter().find(|it| it.frame == frame).unwrap().decode().unwrap()
 }

@@ -46,6 +46,8 @@ mod files;
 mod follows;
 /// The track step that is cut at its attentions, on stand-ins.
 mod fused_track;
+/// `segtrt history`: runs over time, changes of a level.
+mod history;
 /// `segtrt inspect`: what a file or folder is, damage, TensorRT's own account and its death.
 mod inspect;
 /// The kernels against the CPU, on the stand-in driver.

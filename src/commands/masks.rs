@@ -16,9 +16,11 @@ use vos::dataset;
 
 /// Flags of `segtrt masks`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example: segtrt masks demo/out --split-dir demo/split --out demo/submission\n\n\
+#[command(
+    after_help = "Example: segtrt masks demo/out --split-dir demo/split --out demo/submission\n\n\
     Measure with bench --save-masks. Where objects overlap, the smaller id has the pixel; after \
-    bench --save-masks --save-logits, the higher logit has it. docs/how-to/own-clips.md has the data sets.")]
+    bench --save-masks --save-logits, the higher logit has it. docs/how-to/own-clips.md has the data sets."
+)]
 pub struct MasksArgs {
     /// Folder of a finished run, bench's --out-dir.
     #[arg(value_name = "RUN_FOLDER")]

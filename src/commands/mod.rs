@@ -16,6 +16,7 @@ pub mod doctor;
 pub mod experiment;
 pub mod fetch;
 mod headings;
+pub mod history;
 pub mod inspect;
 pub mod jetson_benchmark;
 pub mod man;
@@ -107,6 +108,8 @@ pub enum Command {
     Suite(Box<suite::SuiteArgs>),
     /// Save a run as a baseline, or check whether a later run is worse.
     Baseline(baseline::BaselineArgs),
+    /// Add runs to a history and show its changes; exit with 1 after a regression.
+    History(history::HistoryArgs),
     /// Fetch result folders from other machines over ssh, with checksums.
     Collect(collect::CollectArgs),
     /// Write the masks of a run as indexed PNG files for an evaluation server.
@@ -168,6 +171,7 @@ impl Command {
             Self::Profile(args) => profile::run(args),
             Self::Suite(args) => suite::run(*args),
             Self::Baseline(args) => baseline::run(args),
+            Self::History(args) => history::run(args),
             Self::Collect(args) => collect::run(args),
             Self::Masks(args) => masks::run(args),
             Self::Merge(args) => merge::run(args),

@@ -68,8 +68,7 @@ pub fn write(run: &RunFolder, model: &str, split: &dyn Dataset, out: &Path) -> R
     for (video, rows) in clips {
         let clip = split.clip(video)?;
         let geometry = geometry(&clip, rows[0])?;
-        let layers: Vec<Layer> =
-            rows.iter().map(|row| layer(run, row)).collect::<Result<_>>()?;
+        let layers: Vec<Layer> = rows.iter().map(|row| layer(run, row)).collect::<Result<_>>()?;
         let folder = out.join(ANNOTATIONS).join(video);
         written.by_logit &= layers.iter().all(|layer| layer.logits.is_some());
         if split.has_object_folders() {

@@ -95,7 +95,11 @@ fn each_layout_is_found_and_scored_as_in_python() {
             for object in &clip.objects {
                 let expected = &expected.objects[&object.name];
                 let what = format!("{name} {video} object {}", object.name);
-                assert_eq!(object.masks.keys().copied().collect::<Vec<_>>(), expected.masks, "{what}");
+                assert_eq!(
+                    object.masks.keys().copied().collect::<Vec<_>>(),
+                    expected.masks,
+                    "{what}"
+                );
                 assert_eq!(object.prompt_index(), expected.masks.first().copied(), "{what}");
                 let predictions = root.join("predictions").join(video);
                 let score = |kind| score(kind, &predictions, &frames, object);

@@ -47,9 +47,10 @@ pub fn open(split_dir: &Path, split_name: &str) -> Result<Box<dyn Dataset>> {
     }
     // The folder of a whole data set: train, valid, test.
     let below = listing::folders(split_dir).unwrap_or_default();
-    let advice = match below.iter().find(|dir| {
-        sav::is_here(dir) || davis::is_here(dir) || youtube_vos::is_here(dir)
-    }) {
+    let advice = match below
+        .iter()
+        .find(|dir| sav::is_here(dir) || davis::is_here(dir) || youtube_vos::is_here(dir))
+    {
         Some(dir) => format!("Try --split-dir {}", dir.display()),
         None => "Point --split-dir at the folder that holds them".to_owned(),
     };
