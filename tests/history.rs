@@ -99,7 +99,7 @@ fn other_machines_known_runs_and_damage_are_refused() {
     history(&file, &[&dir.path().join("none")]).assert().code(1).stderr(contains("none"));
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, &text[..text.len() - 9]).unwrap();
-    history(&file, &[]).assert().code(1).stderr(contains("h.jsonl line 2 is damaged"));
+    history(&file, &[]).assert().code(1).stderr(contains("h.jsonl line 2: the line is damaged"));
     let mut report = segtrt();
     report.arg("report").arg(&file).arg("-o").arg(dir.path().join("page.html"));
     report.assert().code(1).stderr(contains("h.jsonl line 2"));

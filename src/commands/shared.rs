@@ -85,4 +85,14 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn limits_are_read_in_their_unit_and_nothing_else() {
+        assert_eq!((percent("3%"), percent("0.5 %")), (Ok(0.03), Ok(0.005)));
+        for text in ["3", "0.03", "-1%", "%", "x%", "nan%", ""] {
+            assert!(percent(text).unwrap_err().contains("3%"), "{text}");
+        }
+        assert_eq!(points("0.1"), Ok(0.1));
+        assert!(points("-1").is_err() && points("0.1%").is_err() && points("NaN").is_err());
+    }
 }

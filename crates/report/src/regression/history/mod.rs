@@ -128,7 +128,7 @@ fn entry(line: &str) -> Result<Entry> {
     struct Head {
         format: String,
     }
-    let damaged = "is damaged; remove that line";
+    let damaged = "the line is damaged; remove it";
     let head: Head = serde_json::from_str(line).context(damaged)?;
     if head.format != FORMAT {
         bail!("found format {:?}, expected {FORMAT:?}; name another file", head.format);

@@ -45,7 +45,7 @@ pub struct Series {
 pub struct Point {
     /// Index of the run.
     pub entry: usize,
-    /// Median and range of its passes; `None` if the run lacks it.
+    /// Median and range of its passes; `None` if the run lacks it, for some object or all.
     pub range: Option<Range>,
 }
 
@@ -105,9 +105,14 @@ fn models(entries: &[Entry]) -> Vec<Vec<(usize, &ModelRun)>> {
 fn one(line: &[(usize, &ModelRun)], metric: Metric, limits: &Limits) -> Option<Series> {
     let (mut points, mut changes) = (Vec::new(), Vec::new());
     let (mut level, mut long_enough): (Vec<f64>, bool) = (Vec::new(), true);
+    let mut scored = 0;
     for (entry, model) in line {
-        let objects: Vec<&ObjectRun> = model.objects.iter().collect();
-        let range = metric.range_of(&objects);
+        // Some objects have no J and F in any run: too few of their frames are annotated.
+        let with = model.objects.iter().filter(|object| metric.is_in(object));
+        let objects: Vec<&ObjectRun> = with.collect();
+        // The mean of fewer objects is another number.
+        let range = metric.range_of(&objects).filter(|_| objects.len() >= scored);
+        scored = scored.max(objects.len());
         points.push(Point { entry: *entry, range });
         long_enough &= metric.can_be_judged(&objects);
         if let Some(was) = Range::of(&level) {

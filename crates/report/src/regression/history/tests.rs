@@ -110,6 +110,24 @@ fn a_number_that_a_run_lacks_is_named_once() {
 }
 
 #[test]
+fn an_object_that_no_run_scores_does_not_hide_the_others() {
+    let mut history = history(&[&[1000.0], &[1000.0], &[1000.0]]);
+    for entry in &mut history.entries {
+        let objects = &mut entry.run.models[0].objects;
+        let mut other = objects[0].clone();
+        other.object = "1".into();
+        other.passes[0].jf = None;
+        objects.push(other);
+    }
+    let found = of(&history, Metric::JandF);
+    assert!(found.points.iter().all(|point| point.range.is_some()) && found.changes.is_empty());
+    // One that was scored before is missed.
+    history.entries[0].run.models[0].objects[1].passes[0].jf = Some(0.8);
+    let found = of(&history, Metric::JandF);
+    assert_eq!((found.changes.len(), found.changes[0].verdict), (1, ChangeVerdict::Missing));
+}
+
+#[test]
 fn a_loss_of_quality_is_a_regression_by_its_limit_alone() {
     let mut history = history(&[&[1000.0], &[1000.0]]);
     history.entries[1].run.models[0].objects[0].passes[0].jf = Some(0.797);
@@ -164,7 +182,7 @@ fn damaged_lines_are_named() {
         format!("{:#}", History::read(&path).unwrap_err())
     };
     let cut = error(&text[..text.len() / 2]);
-    assert!(cut.contains("h.jsonl line 2") && cut.contains("remove that line"), "{cut}");
+    assert!(cut.contains("h.jsonl line 2") && cut.contains("is damaged; remove it"), "{cut}");
     let newer = error("{\"format\": \"segtrt history 2\"}\n");
     assert!(newer.contains("history 2") && newer.contains("history 1"), "{newer}");
     assert!(error("{}\n").contains("line 2"));
