@@ -6,6 +6,7 @@ ORT_STAMP := $(VENV)/.onnxruntime-installed
 RTX_STAMP := $(VENV)/.tensorrt-rtx-installed
 TESTS_STAMP := $(VENV)/.tests-requirements-installed
 NVRTC_STAMP := $(VENV)/.nvrtc-installed
+PTXAS_STAMP := $(VENV)/.ptxas-installed
 SEGTRT := target/release/segtrt
 
 # ONNX Runtime's wheels of 1.29 and newer else send telemetry from Linux, also from the tests' processes.
@@ -15,7 +16,7 @@ PREFIX ?= $(HOME)/.local
 # A local libonnxruntime.so, wheel or release archive for the demo, where the network does not give one: make demo ORT=FILE
 ORT ?=
 
-.PHONY: help demo test test-rust test-export test-lab test-slurm install lint book bench-metrics dist clean prerequisites prerequisites-tests
+.PHONY: help demo test test-aarch64 test-rust test-export test-lab test-slurm install lint book bench-metrics dist clean prerequisites prerequisites-tests
 
 help: ## This list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -29,7 +30,7 @@ demo: prerequisites ## Build, track and measure a synthetic clip on the CPU, nam
 # What incremental builds keep costs a first build a tenth more; it helps only those who build again.
 test: export CARGO_INCREMENTAL ?= $(if $(wildcard target/debug/incremental),1,0)
 # The exporter's tests and the check of the PTX run while rustc compiles.
-test: prerequisites-tests $(ORT_STAMP) $(RTX_STAMP) $(TESTS_STAMP) $(NVRTC_STAMP) ## Formatting, lints and every test that needs no GPU.
+test: prerequisites-tests $(ORT_STAMP) $(RTX_STAMP) $(TESTS_STAMP) $(NVRTC_STAMP) $(PTXAS_STAMP) ## Formatting, lints and every test that needs no GPU.
 	+$(MAKE) --no-print-directory -j2 test-rust test-export
 
 test-rust: lint
@@ -37,9 +38,10 @@ test-rust: lint
 	python3 scripts/cli_pages.py --check  # the pages of the help that was just built
 	python3 -m unittest discover -q -s pytorch  # compares with the program that was just built
 
-test-export: $(TESTS_STAMP) $(NVRTC_STAMP)
+test-export: $(TESTS_STAMP) $(NVRTC_STAMP) $(PTXAS_STAMP)
 	$(VENV)/bin/python -m unittest discover -q -s onnx
 	PYTHONPATH=$(VENV)/nvrtc-11:$(VENV)/nvrtc-12 $(VENV)/bin/python scripts/kernels.py --check
+	PYTHONPATH=$(VENV)/ptxas $(VENV)/bin/python scripts/resources.py --check
 
 test-lab: $(TESTS_STAMP) ## Tests of the team's own tools in lab/, which the program does not need.
 	python3 -m unittest discover -q -s lab/schedule
@@ -48,6 +50,10 @@ test-lab: $(TESTS_STAMP) ## Tests of the team's own tools in lab/, which the pro
 test-slurm: prerequisites-tests $(ORT_STAMP) ## A small experiment through a real Slurm on loopback; needs slurm-wlm and munge.
 	cargo build --locked
 	tests/slurm/run.sh
+
+# One clip and eight frames with SUBSET=1. What it needs is downloaded (190 MB) and kept in target/.
+test-aarch64: prerequisites-tests $(ORT_STAMP) ## The program for aarch64 under qemu gives x86-64's files. SUBSET=1: one short clip.
+	SUBSET=$(SUBSET) REQUIRE=$(REQUIRE) AARCH64=$(AARCH64) NATIVE=$(NATIVE) tests/aarch64/run.sh
 
 install: prerequisites ## Build, and install program, demo network, exporter, manual pages and completions under PREFIX (~/.local).
 	cargo build --release --locked
@@ -100,6 +106,11 @@ $(TESTS_STAMP): tests/requirements.txt $(ORT_STAMP)
 # has a folder. On systems without a wheel nothing is installed, and the check says SKIPPED.
 $(NVRTC_STAMP): cuda/requirements-nvrtc-11.txt cuda/requirements-nvrtc-12.txt $(ORT_STAMP)
 	for major in 11 12; do $(VENV)/bin/pip install --quiet --disable-pip-version-check --upgrade --target $(VENV)/nvrtc-$$major -r cuda/requirements-nvrtc-$$major.txt || exit; done
+	touch $@
+
+# ptxas assembles them for sm 86 and 87. A download of 40 MB; without it the check says SKIPPED.
+$(PTXAS_STAMP): cuda/requirements-ptxas.txt $(ORT_STAMP)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check --upgrade --no-deps --target $(VENV)/ptxas -r $< || echo "no ptxas here: resources of the kernels are compared by hash"
 	touch $@
 
 clean: ## Remove what was built here.

@@ -40,7 +40,8 @@ blocks write unnormalised f32 partial results, and `attention_combine_*` combine
 
 // ---- attention ----
 
-template <int WIDTH_, int WARPS_, int ROW_BLOCKS_, int KEYS_, int DV_, int STAGES_, int GROUP_, int Q_REGISTERS_>
+template <int WIDTH_, int WARPS_, int ROW_BLOCKS_, int KEYS_, int DV_, int STAGES_, int GROUP_,
+          int Q_REGISTERS_>
 struct Attention {
     static constexpr int WIDTH = WIDTH_;            // columns of Q and K
     static constexpr int WARPS = WARPS_;            // warps of a block
@@ -49,7 +50,8 @@ struct Attention {
     static constexpr int DV = DV_;                  // columns of V
     static constexpr int STAGES = STAGES_;            // chunks the ring holds
     static constexpr int GROUP = GROUP_;            // chunks between two barriers
-    static constexpr int Q_REGISTERS = Q_REGISTERS_;  // of WIDTH / 16 column blocks of Q, those kept in registers
+    // Of WIDTH / 16 column blocks of Q, those kept in registers.
+    static constexpr int Q_REGISTERS = Q_REGISTERS_;
 
     static constexpr int THREADS = WARPS * 32;
     static constexpr int QUERIES = WARPS * ROW_BLOCKS * 16;
@@ -59,13 +61,15 @@ struct Attention {
     static constexpr int RING = QUERIES * K_CHUNKS * 128;         // offset of the ring: after Q
     static constexpr int BIAS = RING + STAGES * STAGE_BYTES;        // offset of two tiles' biases
     static constexpr int SHARED = BIAS + 2 * KEYS * 4;
-    static constexpr int AHEAD = STAGES - GROUP;                   // chunks in flight beyond the current group
+    // Chunks in flight beyond the current group.
+    static constexpr int AHEAD = STAGES - GROUP;
     static_assert(STAGES % GROUP == 0 && CHUNKS % GROUP == 0 && STAGES >= 2 * GROUP, "ring");
     // The bias of tile t + 2 takes the place of tile t's. It is fetched behind the barrier before
     // part 2 CHUNKS - AHEAD of tile t: from the second group on, all threads have started that
     // tile's scores by then.
     static_assert(AHEAD <= 2 * CHUNKS - GROUP, "two bias buffers");
-    static_assert(KEYS <= THREADS && KEYS % (THREADS / 8) == 0 && KEYS % 16 == 0, "a thread copies one bias, and whole rows of keys");
+    static_assert(KEYS <= THREADS && KEYS % (THREADS / 8) == 0 && KEYS % 16 == 0,
+                  "a thread copies one bias, and whole rows of keys");
     static_assert(WIDTH % 16 == 0 && DV % 16 == 0 && Q_REGISTERS <= WIDTH / 16, "columns");
 
     u32 shared;
@@ -81,7 +85,8 @@ struct Attention {
     __device__ __forceinline__ void fetch(int tile, u32 slot) const {
         constexpr int PART = INDEX % CHUNKS;
         constexpr bool OF_KEYS = PART < K_CHUNKS;
-        constexpr int FIRST = (OF_KEYS ? PART : PART - K_CHUNKS) * CHUNK, UNITS = units_of<OF_KEYS ? WIDTH : DV, FIRST>();
+        constexpr int FIRST = (OF_KEYS ? PART : PART - K_CHUNKS) * CHUNK,
+                      UNITS = units_of<OF_KEYS ? WIDTH : DV, FIRST>();
         tile += INDEX / CHUNKS;
         if (tile >= end) return;
         const f16* source = OF_KEYS ? k : v;
@@ -93,7 +98,8 @@ struct Attention {
             for (int row = 0; row < KEYS; row += THREADS / 8) {
                 int key = tile * KEYS + row + (thread >> 3);
                 bool valid = inside && key < n;
-                copy16(to + row * 128, source + (valid ? (long long)key * stride + (FIRST + unit * 8) : 0), valid);
+                copy16(to + row * 128, source + (valid ? (long long)key * stride + (FIRST + unit * 8) : 0),
+                       valid);
             }
         }
         if (PART == 0 && bias && thread < KEYS) {
@@ -141,7 +147,8 @@ struct Attention {
 #pragma unroll
             for (int i = 0; i < 2; i++) {
                 int column = j * 8 + (lane & 3) * 2 + i;
-                float start = bias ? shared_float(shared + BIAS + (u32)((tile & 1) * KEYS + column) * 4) : 0.0f;
+                float start =
+                    bias ? shared_float(shared + BIAS + (u32)((tile & 1) * KEYS + column) * 4) : 0.0f;
                 if (ragged && tile * KEYS + column >= n) start = NEVER;
 #pragma unroll
                 for (int r = 0; r < ROW_BLOCKS; r++) scores[r][j][i] = scores[r][j][i + 2] = start;
@@ -163,7 +170,9 @@ struct Attention {
                 load_matrices(b, address + j * 2048);
 #pragma unroll
                 for (int r = 0; r < ROW_BLOCKS; r++) {
-                    const u32(&a)[4] = BASE + step < Q_REGISTERS ? kept[(BASE + step) % (Q_REGISTERS > 0 ? Q_REGISTERS : 1)][r] : q[r];
+                    const u32(&a)[4] = BASE + step < Q_REGISTERS
+                                           ? kept[(BASE + step) % (Q_REGISTERS > 0 ? Q_REGISTERS : 1)][r]
+                                           : q[r];
                     multiply_add(scores[r][2 * j], a, b[0], b[1]);
                     multiply_add(scores[r][2 * j + 1], a, b[2], b[3]);
                 }
@@ -238,7 +247,9 @@ struct Attention {
         if constexpr (PART < CHUNKS) {
             if constexpr (PART % GROUP == 0) {
                 copies_wait<STAGES / GROUP - 2>();
-                block_barrier();  // this group has landed for all threads, and nobody reads the slots before it any more
+                // This group has landed for all threads, and nobody reads the slots before it any
+                // more.
+                block_barrier();
                 fetch_group<PART + AHEAD>(tile, slot == 0 ? AHEAD * STAGE_BYTES : slot - GROUP * STAGE_BYTES);
             }
             if constexpr (PART == 0) start_scores(tile);
@@ -290,36 +301,51 @@ struct Attention {
         for (int r = 0; r < ROW_BLOCKS; r++)
 #pragma unroll
             for (int h = 0; h < 2; h++)
-                store_row<DV, WIDTH == PACKED_WIDTH>(p, start + warp_row + r * 16 + (lane >> 2) + h * 8, lane, row_max[r][h], row_sum[r][h],
-                              [&](int j, int i) { return acc_o[r][j][2 * h + i]; });
+                store_row<DV, WIDTH == PACKED_WIDTH>(p, start + warp_row + r * 16 + (lane >> 2) + h * 8, lane,
+                                                     row_max[r][h], row_sum[r][h],
+                                                     [&](int j, int i) { return acc_o[r][j][2 * h + i]; });
     }
 };
 
 // ---- instances ----
 
-#define ATTENTION(NAME, WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, STAGES, GROUP, Q_REGISTERS, BLOCKS)                         \
-    extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS)                                                   \
-        NAME(const f16* q, const f16* k, const f16* v, const float* bias, f16* out, float* partial, float* stats,      \
-             int m, int n) {                                                                                           \
-        extern __shared__ __align__(1024) unsigned char memory[];                                                      \
-        Attention<WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, STAGES, GROUP, Q_REGISTERS> attention;                            \
-        attention.run(Problem{q, k, v, bias, out, partial, stats, m, n, WIDTH, DV, {WIDTH, m * WIDTH},                 \
-                              {WIDTH, n * WIDTH}, {DV, n * DV}, {DV, m * DV}}, shared_address(memory));                \
+// The launch of a kernel, for the host (scripts/kernels.py).
+#define LAUNCH(NAME, WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, STAGES, GROUP, Q_REGISTERS, BLOCKS)                 \
+    typedef Attention<WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, STAGES, GROUP, Q_REGISTERS> NAME##_instance;       \
+    [[maybe_unused]] constexpr int NAME##_queries = NAME##_instance::QUERIES;                                \
+    [[maybe_unused]] constexpr int NAME##_shared = NAME##_instance::SHARED;                                  \
+    [[maybe_unused]] constexpr int NAME##_width = WIDTH, NAME##_columns = DV, NAME##_keys = KEYS;            \
+    [[maybe_unused]] constexpr int NAME##_blocks = BLOCKS;
+
+#define ATTENTION(NAME, WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, STAGES, GROUP, Q_REGISTERS, BLOCKS)              \
+    LAUNCH(NAME, WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, STAGES, GROUP, Q_REGISTERS, BLOCKS)                     \
+    extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS)                                         \
+        NAME(const f16* q, const f16* k, const f16* v, const float* bias, f16* out, float* partial,          \
+             float* stats, int m, int n) {                                                                   \
+        extern __shared__ __align__(1024) unsigned char memory[];                                            \
+        NAME##_instance attention;                                                                           \
+        attention.run(Problem{q, k, v, bias, out, partial, stats, m, n, WIDTH, DV, {WIDTH, m * WIDTH},       \
+                              {WIDTH, n * WIDTH}, {DV, n * DV}, {DV, m * DV}}, shared_address(memory));      \
     }
 // Heads of `depth` columns, which lie where the launch says, in elements.
-#define HEADS(NAME, WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, STAGES, GROUP, Q_REGISTERS, BLOCKS)                             \
-    extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS)                                                   \
-        NAME(const f16* q, const f16* k, const f16* v, const float* bias, f16* out, float* partial, float* stats,      \
-             int m, int n, int depth, int row, int query_head, int key_head, int out_row, int out_head) {              \
-        extern __shared__ __align__(1024) unsigned char memory[];                                                      \
-        Attention<WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, STAGES, GROUP, Q_REGISTERS> attention;                            \
-        attention.run(Problem{q, k, v, bias, out, partial, stats, m, n, depth, depth, {row, query_head},               \
-                              {row, key_head}, {row, key_head}, {out_row, out_head}}, shared_address(memory));         \
+#define HEADS(NAME, WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, STAGES, GROUP, Q_REGISTERS, BLOCKS)                  \
+    LAUNCH(NAME, WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, STAGES, GROUP, Q_REGISTERS, BLOCKS)                     \
+    extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS)                                         \
+        NAME(const f16* q, const f16* k, const f16* v, const float* bias, f16* out, float* partial,          \
+             float* stats, int m, int n, int depth, int row, int query_head, int key_head, int out_row,      \
+             int out_head) {                                                                                 \
+        extern __shared__ __align__(1024) unsigned char memory[];                                            \
+        NAME##_instance attention;                                                                           \
+        attention.run(Problem{q, k, v, bias, out, partial, stats, m, n, depth, depth, {row, query_head},     \
+                              {row, key_head}, {row, key_head}, {out_row, out_head}},                        \
+                      shared_address(memory));                                                               \
     }
-#define COMBINE(NAME, DV)                                                                                              \
-    extern "C" __global__ void NAME(const float* partial, const float* stats, f16* out, int rows, int m, int splits,   \
-                                    int columns, int out_row, int out_batch) {                                         \
-        combine<DV>(partial, stats, out, rows, m, splits, columns, Rows{out_row, out_batch});                          \
+#define COMBINE(NAME, DV)                                                                                    \
+    [[maybe_unused]] constexpr int NAME##_columns = DV;                                                      \
+    extern "C" __global__ void NAME(const float* partial, const float* stats, f16* out, int rows, int m,     \
+        int splits,                                                                                          \
+                                    int columns, int out_row, int out_batch) {                               \
+        combine<DV>(partial, stats, out, rows, m, splits, columns, Rows{out_row, out_batch});                \
     }
 
 #ifndef ATTENTION_NO_INSTANCES

@@ -13,7 +13,8 @@ typedef unsigned short f16;
 /// Asynchronous copy of 16 bytes from global to shared memory; zeros where `valid` is false.
 __device__ __forceinline__ void copy16(u32 to, const void* from, bool valid) {
     int bytes = valid ? 16 : 0;
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
+                 : "memory");
 }
 __device__ __forceinline__ void copy4(u32 to, const void* from, bool valid) {
     int bytes = valid ? 4 : 0;
@@ -22,7 +23,9 @@ __device__ __forceinline__ void copy4(u32 to, const void* from, bool valid) {
 __device__ __forceinline__ void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 /// Waits until at most `LATEST` of this thread's committed groups are still under way.
 template <int LATEST>
-__device__ __forceinline__ void copies_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(LATEST) : "memory"); }
+__device__ __forceinline__ void copies_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(LATEST) : "memory");
+}
 
 __device__ __forceinline__ u32 pack(float low, float high) {
     u32 r;
@@ -39,7 +42,9 @@ __device__ __forceinline__ float shared_float(u32 address) {
     asm volatile("ld.shared.f32 %0, [%1];" : "=f"(r) : "r"(address));
     return r;
 }
-__device__ __forceinline__ float from_lane(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+__device__ __forceinline__ float from_lane(float x, int mask) {
+    return __shfl_xor_sync(0xffffffffu, x, mask);
+}
 __device__ __forceinline__ bool any_lane(bool p) { return __any_sync(0xffffffffu, p); }
 __device__ __forceinline__ void block_barrier() { __syncthreads(); }
 
@@ -56,8 +61,10 @@ __device__ __forceinline__ void load_matrices_transposed(u32 (&r)[4], u32 addres
 }
 /// c[16x8] += a[16x16] b[16x8].
 __device__ __forceinline__ void multiply_add(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 // ---- attention ----
@@ -94,7 +101,9 @@ struct Problem {
 
 /// 16-byte units of the chunk that begins at column FIRST of COLUMNS.
 template <int COLUMNS, int FIRST>
-__device__ __forceinline__ constexpr int units_of() { return (COLUMNS - FIRST < CHUNK ? COLUMNS - FIRST : CHUNK) / 8; }
+__device__ __forceinline__ constexpr int units_of() {
+    return (COLUMNS - FIRST < CHUNK ? COLUMNS - FIRST : CHUNK) / 8;
+}
 
 /// Stores one row of O: the quotient if one block saw all keys, else its partial results (in padded
 /// columns). Each of a quad's lanes holds columns 8 j + 2 (lane mod 4) and the next one, `at(j, 0)`
@@ -137,7 +146,8 @@ struct Tiles {
 template <int WIDTH, int QUERIES, int THREADS>
 __device__ __forceinline__ void fetch_queries(const Problem& p, u32 shared) {
     constexpr bool PACKED = WIDTH == PACKED_WIDTH;
-    const f16* q = p.q + (PACKED ? (long long)blockIdx.z * p.m * WIDTH : (long long)blockIdx.z * p.queries.batch);
+    const f16* q =
+        p.q + (PACKED ? (long long)blockIdx.z * p.m * WIDTH : (long long)blockIdx.z * p.queries.batch);
     for (int i = threadIdx.x; i < QUERIES * (WIDTH / 8); i += THREADS) {
         int row = i / (WIDTH / 8), unit = i % (WIDTH / 8), query = blockIdx.x * QUERIES + row;
         bool valid = query < p.m && (PACKED || unit * 8 < p.width);
@@ -151,14 +161,16 @@ __device__ __forceinline__ void fetch_queries(const Problem& p, u32 shared) {
 /// Four columns of one row from the partial results of all parts: a thread's work in the kernel
 /// that combines them. Reads go past the L1 cache: none of the results is needed twice.
 template <int DV>
-__device__ __forceinline__ void combine(const float* partial, const float* stats, f16* out, int rows, int m, int splits, int columns,
-                                        Rows results) {
-    int index = blockIdx.x * blockDim.x + threadIdx.x, query = index / (DV / 4), column = index % (DV / 4) * 4;
+__device__ __forceinline__ void combine(const float* partial, const float* stats, f16* out, int rows, int m,
+                                        int splits, int columns, Rows results) {
+    int index = blockIdx.x * blockDim.x + threadIdx.x, query = index / (DV / 4),
+        column = index % (DV / 4) * 4;
     if (query >= rows || column >= columns) return;
     int batch = query / m, row = query % m;
     long long line = (long long)batch * splits * m + row;
     float top = NOTHING, total = 0.0f;
-    for (int s = 0; s < splits; s++) top = fmaxf(top, __ldcg((const float2*)stats + line + (long long)s * m).x);
+    for (int s = 0; s < splits; s++)
+        top = fmaxf(top, __ldcg((const float2*)stats + line + (long long)s * m).x);
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 #pragma unroll 4
     for (int s = 0; s < splits; s++) {
@@ -167,7 +179,8 @@ __device__ __forceinline__ void combine(const float* partial, const float* stats
         float4 value = __ldcg((const float4*)(partial + at * DV + column));
         float scale = power_of_two(part.x - top);
         total += part.y * scale;
-        sum.x += value.x * scale, sum.y += value.y * scale, sum.z += value.z * scale, sum.w += value.w * scale;
+        sum.x += value.x * scale, sum.y += value.y * scale, sum.z += value.z * scale,
+            sum.w += value.w * scale;
     }
     float share = 1.0f / total;
     *(uint2*)(out + (long long)batch * results.batch + (long long)row * results.row + column) =

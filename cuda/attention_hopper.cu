@@ -58,7 +58,8 @@ struct Attention {
     // wherever N ends). Its chunks must follow each other in the ring. With as many chunks of K
     // they do.
     static_assert(V_CHUNKS == 1 || (V_CHUNKS == K_CHUNKS && STAGES % V_CHUNKS == 0), "chunks of V in a row");
-    static_assert(WIDTH % 16 == 0 && DV % 16 == 0 && KEYS % 16 == 0 && STAGES <= THREADS, "columns, keys, barriers");
+    static_assert(WIDTH % 16 == 0 && DV % 16 == 0 && KEYS % 16 == 0 && STAGES <= THREADS,
+                  "columns, keys, barriers");
 
     /// A place in the ring and how often (modulo 2) it was passed.
     struct Cursor {
@@ -95,9 +96,11 @@ struct Attention {
 
     /// The next chunk: UNITS 16-byte units a row, zeros behind `columns` and behind the last key.
     template <int UNITS>
-    __device__ __forceinline__ void fetch(Progress& at, const f16* source, int columns, int stride, int tile, bool with_bias) const {
+    __device__ __forceinline__ void fetch(Progress& at, const f16* source, int columns, int stride, int tile,
+                                          bool with_bias) const {
         constexpr int LINES = 128 / UNITS;  // that the warpgroup copies at once
-        static_assert(128 % UNITS == 0 && LINES % 8 == 0 && KEYS % LINES == 0, "whole rows of the swizzle's pattern");
+        static_assert(128 % UNITS == 0 && LINES % 8 == 0 && KEYS % LINES == 0,
+                      "whole rows of the swizzle's pattern");
         u32 empty = shared + EMPTY + at.free.slot * 8, parity = at.free.turn ^ 1;
         if (at.begun >= STAGES && !barrier_ready(empty, parity)) {
             hand_over_all(at);  // nothing better to do than to wait for the copies in flight
@@ -126,16 +129,21 @@ struct Attention {
 
     /// All chunks of a tile of K or V; of the last one only what is multiplied.
     template <int COLUMNS>
-    __device__ __forceinline__ void fetch_tile(Progress& at, const f16* source, int columns, int stride, int tile, bool with_bias) const {
+    __device__ __forceinline__ void fetch_tile(Progress& at, const f16* source, int columns, int stride,
+                                               int tile, bool with_bias) const {
         constexpr int WHOLE = COLUMNS / CHUNK, REST = COLUMNS % CHUNK;
         for (int part = 0; part < WHOLE; part++)
             fetch<8>(at, source + part * CHUNK, columns - part * CHUNK, stride, tile, part == 0 && with_bias);
-        if constexpr (REST > 0) fetch<REST / 8>(at, source + WHOLE * CHUNK, columns - WHOLE * CHUNK, stride, tile, WHOLE == 0 && with_bias);
+        if constexpr (REST > 0)
+            fetch<REST / 8>(at, source + WHOLE * CHUNK, columns - WHOLE * CHUNK, stride, tile,
+                            WHOLE == 0 && with_bias);
     }
 
     __device__ __forceinline__ void copy_all(const Problem& p) const {
-        const f16* k = p.k + (PACKED ? (long long)blockIdx.z * n * WIDTH : (long long)blockIdx.z * p.keys.batch);
-        const f16* v = p.v + (PACKED ? (long long)blockIdx.z * n * DV : (long long)blockIdx.z * p.values.batch);
+        const f16* k =
+            p.k + (PACKED ? (long long)blockIdx.z * n * WIDTH : (long long)blockIdx.z * p.keys.batch);
+        const f16* v =
+            p.v + (PACKED ? (long long)blockIdx.z * n * DV : (long long)blockIdx.z * p.values.batch);
         int width = PACKED ? WIDTH : p.width, columns = PACKED ? DV : p.columns;
         int key_row = PACKED ? WIDTH : p.keys.row, value_row = PACKED ? DV : p.values.row;
         Progress at = {{0, 0}, {0, 0}, 0, 0};
@@ -154,7 +162,9 @@ struct Attention {
     float row_max[2], row_sum[2], scale[2];  // of rows lane / 4 and lane / 4 + 8 of the warp's 16
     Cursor at;
 
-    __device__ __forceinline__ void await(const Cursor& c) const { barrier_wait(shared + FULL + c.slot * 8, c.turn); }
+    __device__ __forceinline__ void await(const Cursor& c) const {
+        barrier_wait(shared + FULL + c.slot * 8, c.turn);
+    }
 
     /// The warp's lanes are done with the slots: with the products, which all of them waited for,
     /// and with the bias, which each reads for itself.
@@ -258,7 +268,8 @@ struct Attention {
 #pragma unroll
         for (int step = 0; step < KEYS / 16; step++)
 #pragma unroll
-            for (int i = 0; i < 4; i++) weights[step][i] = pack(scores[step * 8 + i * 2], scores[step * 8 + i * 2 + 1]);
+            for (int i = 0; i < 4; i++)
+                weights[step][i] = pack(scores[step * 8 + i * 2], scores[step * 8 + i * 2 + 1]);
     }
 
     /// Waits for the tile's first chunk (the bias comes with it), then for this warpgroup's turn,
@@ -345,24 +356,35 @@ struct Attention {
 
 // ---- instances ----
 
-#define ATTENTION_HOPPER(NAME, WIDTH, CONSUMERS, KEYS, DV, STAGES, LAG, TURNS)                                          \
-    extern "C" __global__ void __launch_bounds__((1 + CONSUMERS) * 128, 1)                                             \
-        NAME(const f16* q, const f16* k, const f16* v, const float* bias, f16* out, float* partial, float* stats,      \
-             int m, int n) {                                                                                           \
-        extern __shared__ __align__(1024) unsigned char memory[];                                                      \
-        Attention<WIDTH, CONSUMERS, KEYS, DV, STAGES, LAG, TURNS> attention;                                            \
-        attention.run(Problem{q, k, v, bias, out, partial, stats, m, n, WIDTH, DV, {WIDTH, m * WIDTH},                 \
-                              {WIDTH, n * WIDTH}, {DV, n * DV}, {DV, m * DV}}, shared_address(memory));                \
+// The launch of a kernel, for the host (scripts/kernels.py).
+#define LAUNCH(NAME, WIDTH, CONSUMERS, KEYS, DV, STAGES, LAG, TURNS)                                         \
+    typedef Attention<WIDTH, CONSUMERS, KEYS, DV, STAGES, LAG, TURNS> NAME##_instance;                       \
+    [[maybe_unused]] constexpr int NAME##_queries = NAME##_instance::QUERIES;                                \
+    [[maybe_unused]] constexpr int NAME##_shared = NAME##_instance::SHARED;                                  \
+    [[maybe_unused]] constexpr int NAME##_width = WIDTH, NAME##_columns = DV, NAME##_keys = KEYS;
+
+#define ATTENTION_HOPPER(NAME, WIDTH, CONSUMERS, KEYS, DV, STAGES, LAG, TURNS)                               \
+    LAUNCH(NAME, WIDTH, CONSUMERS, KEYS, DV, STAGES, LAG, TURNS)                                             \
+    extern "C" __global__ void __launch_bounds__((1 + CONSUMERS) * 128, 1)                                   \
+        NAME(const f16* q, const f16* k, const f16* v, const float* bias, f16* out, float* partial,          \
+             float* stats, int m, int n) {                                                                   \
+        extern __shared__ __align__(1024) unsigned char memory[];                                            \
+        NAME##_instance attention;                                                                           \
+        attention.run(Problem{q, k, v, bias, out, partial, stats, m, n, WIDTH, DV, {WIDTH, m * WIDTH},       \
+                              {WIDTH, n * WIDTH}, {DV, n * DV}, {DV, m * DV}}, shared_address(memory));      \
     }
 // Heads of `depth` columns, which lie where the launch says, in elements.
-#define HEADS_HOPPER(NAME, WIDTH, CONSUMERS, KEYS, DV, STAGES, LAG, TURNS)                                              \
-    extern "C" __global__ void __launch_bounds__((1 + CONSUMERS) * 128, 1)                                             \
-        NAME(const f16* q, const f16* k, const f16* v, const float* bias, f16* out, float* partial, float* stats,      \
-             int m, int n, int depth, int row, int query_head, int key_head, int out_row, int out_head) {              \
-        extern __shared__ __align__(1024) unsigned char memory[];                                                      \
-        Attention<WIDTH, CONSUMERS, KEYS, DV, STAGES, LAG, TURNS> attention;                                            \
-        attention.run(Problem{q, k, v, bias, out, partial, stats, m, n, depth, depth, {row, query_head},               \
-                              {row, key_head}, {row, key_head}, {out_row, out_head}}, shared_address(memory));         \
+#define HEADS_HOPPER(NAME, WIDTH, CONSUMERS, KEYS, DV, STAGES, LAG, TURNS)                                   \
+    LAUNCH(NAME, WIDTH, CONSUMERS, KEYS, DV, STAGES, LAG, TURNS)                                             \
+    extern "C" __global__ void __launch_bounds__((1 + CONSUMERS) * 128, 1)                                   \
+        NAME(const f16* q, const f16* k, const f16* v, const float* bias, f16* out, float* partial,          \
+             float* stats, int m, int n, int depth, int row, int query_head, int key_head, int out_row,      \
+             int out_head) {                                                                                 \
+        extern __shared__ __align__(1024) unsigned char memory[];                                            \
+        NAME##_instance attention;                                                                           \
+        attention.run(Problem{q, k, v, bias, out, partial, stats, m, n, depth, depth, {row, query_head},     \
+                              {row, key_head}, {row, key_head}, {out_row, out_head}},                        \
+                      shared_address(memory));                                                               \
     }
 
 #ifndef ATTENTION_NO_INSTANCES

@@ -22,7 +22,9 @@ const float EMPTY = -1e4f;
 
 // How many frames before `t` the frame in ring slot `slot` was written; the slot is filled (slot <
 // t) and not the first.
-__device__ __forceinline__ i32 age_in_slot(i32 t, i32 slot, i32 slots) { return (t - 1 - slot) % (slots - 1) + 1; }
+__device__ __forceinline__ i32 age_in_slot(i32 t, i32 slot, i32 slots) {
+    return (t - 1 - slot) % (slots - 1) + 1;
+}
 
 }  // namespace
 

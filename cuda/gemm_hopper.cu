@@ -33,9 +33,10 @@ two has seen all stages before it.
 template <bool GELU, int TILE_N_, int STAGES_, int CLUSTER_M_, int CLUSTER_N_>
 struct GemmBiasGelu : Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 4, 8 * 16 * 128> {
     typedef Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 4, 8 * 16 * 128> Base;
-    using Base::TILE_N, Base::STAGES, Base::TILE_K, Base::WEIGHTS, Base::STAGE_BYTES, Base::FULL;
-    using Base::shared, Base::m, Base::n, Base::k, Base::tiles, Base::first, Base::step, Base::lane, Base::warp;
     using Base::row_of, Base::column_of, Base::chunks, Base::descriptor, Base::release;
+    using Base::shared, Base::m, Base::n, Base::k, Base::tiles, Base::first, Base::step, Base::lane,
+        Base::warp;
+    using Base::TILE_N, Base::STAGES, Base::TILE_K, Base::WEIGHTS, Base::STAGE_BYTES, Base::FULL;
     static constexpr bool HAS_GELU = GELU;
     static constexpr int STAGING = Base::BEHIND;
     static constexpr int SHARED = Base::TILES_END;
@@ -54,7 +55,8 @@ struct GemmBiasGelu : Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 4, 8 * 16 
     /// and commit: control flow there makes the compiler serialise them.
     template <int STEPS, int ADD>
     __device__ __forceinline__ void multiply(Sums& sums, int slot) const {
-        u64 a = descriptor(shared + slot * STAGE_BYTES), b = descriptor(shared + slot * STAGE_BYTES + WEIGHTS);
+        u64 a = descriptor(shared + slot * STAGE_BYTES),
+            b = descriptor(shared + slot * STAGE_BYTES + WEIGHTS);
         settle(sums[0]);
         settle(sums[1]);
         wgmma_fence();
@@ -106,7 +108,9 @@ struct GemmBiasGelu : Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 4, 8 * 16 
         for (int j = 0; j < 8; j++) words[j] = from[j * 4];
     }
 
-    __device__ __forceinline__ u32 finished(float low, float high) const { return GELU ? to_f16x2(gelu(low), gelu(high)) : to_f16x2(low, high); }
+    __device__ __forceinline__ u32 finished(float low, float high) const {
+        return GELU ? to_f16x2(gelu(low), gelu(high)) : to_f16x2(low, high);
+    }
 
     /// Applies bias and GELU and stores whole lines of 128 bytes, which lanes assemble in shared
     /// memory: each warp has 16 rows there.
@@ -139,7 +143,8 @@ struct GemmBiasGelu : Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 4, 8 * 16 
 #pragma unroll
                 for (int pair = 0; pair < 4; pair++) store_matrices((u32)(matrix ^ pair * 32), halves[pair]);
                 warp_barrier();
-                int at = row + half * 64 + warp * 16 + (lane >> 3), place = column + part * 64 + (lane & 7) * 8, four_rows = n * 4;
+                int at = row + half * 64 + warp * 16 + (lane >> 3),
+                    place = column + part * 64 + (lane & 7) * 8, four_rows = n * 4;
                 forget(from);
                 forget(at);
                 forget(place);
@@ -173,8 +178,8 @@ struct GemmBiasGelu : Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 4, 8 * 16 
         }
     }
 
-    __device__ __forceinline__ void run(const TensorMap* tokens, const TensorMap* weights, const u16* biases, u16* to, int rows, int columns,
-                                        int depth, u32 shared_base) {
+    __device__ __forceinline__ void run(const TensorMap* tokens, const TensorMap* weights, const u16* biases,
+                                        u16* to, int rows, int columns, int depth, u32 shared_base) {
         bias = biases, out = to;
         this->begin(tokens, weights, rows, columns, depth, shared_base);
         if (threadIdx.x == 0) barriers_publish();
@@ -201,14 +206,18 @@ struct GemmBiasGelu : Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 4, 8 * 16 
 // ---- instances ----
 
 // Grids are whole clusters; m at least 1, n a multiple of 64, k of 16 and at least 64; all
-// addresses multiples of 16.
-#define GEMM(NAME, GELU, TILE_N, STAGES, CLUSTER_M, CLUSTER_N)                                                         \
-    extern "C" __global__ void __cluster_dims__(CLUSTER_M * CLUSTER_N, 1, 1) __launch_bounds__(384, 1)                          \
-        NAME(const __grid_constant__ TensorMap tokens, const __grid_constant__ TensorMap weights, const u16* bias,     \
-             u16* out, int m, int n, int k) {                                                                          \
-        extern __shared__ __align__(1024) unsigned char memory[];                                                      \
-        GemmBiasGelu<GELU, TILE_N, STAGES, CLUSTER_M, CLUSTER_N> product;                                                      \
-        product.run(&tokens, &weights, bias, out, m, n, k, shared_address(memory));                                    \
+// addresses multiples of 16. Constants: for the host (scripts/kernels.py).
+#define GEMM(NAME, GELU, TILE_N, STAGES, CLUSTER_M, CLUSTER_N)                                               \
+    typedef GemmBiasGelu<GELU, TILE_N, STAGES, CLUSTER_M, CLUSTER_N> NAME##_instance;                        \
+    [[maybe_unused]] constexpr int NAME##_tile_n = TILE_N, NAME##_stages = STAGES;                           \
+    [[maybe_unused]] constexpr int NAME##_shared = NAME##_instance::SHARED;                                  \
+    [[maybe_unused]] constexpr int NAME##_cluster_m = CLUSTER_M, NAME##_cluster_n = CLUSTER_N;               \
+    extern "C" __global__ void __cluster_dims__(CLUSTER_M * CLUSTER_N, 1, 1) __launch_bounds__(384, 1)       \
+        NAME(const __grid_constant__ TensorMap tokens, const __grid_constant__ TensorMap weights,            \
+             const u16* bias, u16* out, int m, int n, int k) {                                               \
+        extern __shared__ __align__(1024) unsigned char memory[];                                            \
+        NAME##_instance product;                                                                             \
+        product.run(&tokens, &weights, bias, out, m, n, k, shared_address(memory));                          \
     }
 
 // A module of cuda/kernels.toml has the instances of one INSTANCES; without it this file has all.

@@ -36,58 +36,53 @@ of tile t. So each part meets its own phase, and overwrites nothing that is stil
 `out` may lie over A if K equals N: a row is stored when all blocks of its row have sent their
 parts, after their matmuls, and no other block reads it.
 */
-
 #include "ptx.cuh"
 #include "common.cuh"
 #include "f16x2.cuh"
 #include "wgmma.cuh"
 #include "tiles.cuh"
 
-// ---- primitives ----
-
-__device__ __forceinline__ float float_from_lane(float x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
-/// Three warps write vectors into shared memory, eight wait for them: named barrier 1, since 0 is
-/// the block's.
-__device__ __forceinline__ void vectors_give() { asm volatile("bar.arrive 1, 352;" ::: "memory"); }
-__device__ __forceinline__ void vectors_wait() { asm volatile("bar.sync 1, 352;" ::: "memory"); }
-/// Prefetches a line of 128 bytes into the L2 cache.
-__device__ __forceinline__ void prefetch_far_line(const void* from) { asm volatile("prefetch.global.L2 [%0];" ::"l"(from) : "memory"); }
-
 // ---- gemm ----
-
-__device__ constexpr int norm_bytes(int columns, int across) { return 8 * 16 * (2 * columns + 16) + 2 * across * 128 * 8 + 3 * 4 * columns; }
 
 /// Rows of N columns; TILE_N columns of an output tile; a cluster has CLUSTER_M x CLUSTER_N tiles,
 /// and the last tile of a row may have fewer columns.
 template <int N_, int TILE_N_, int STAGES_, int CLUSTER_M_, int CLUSTER_N_>
-struct GemmResidualLayerNorm : Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 8, norm_bytes(TILE_N_, CLUSTER_N_)> {
+struct GemmResidualLayerNorm
+    : Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 8, norm_bytes(TILE_N_, CLUSTER_N_)> {
     typedef Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 8, norm_bytes(TILE_N_, CLUSTER_N_)> Base;
-    using Base::TILE_N, Base::STAGES, Base::CLUSTER_N, Base::TILE_M, Base::TILE_K, Base::WEIGHTS, Base::STAGE_BYTES, Base::FULL, Base::BEHIND;
-    using Base::shared, Base::m, Base::k, Base::tiles, Base::first, Base::step, Base::lane, Base::warp, Base::down, Base::across;
     using Base::row_of, Base::chunks, Base::descriptor, Base::release;
+    using Base::shared, Base::m, Base::k, Base::tiles, Base::first, Base::step, Base::lane, Base::warp,
+        Base::down, Base::across;
+    using Base::TILE_N, Base::STAGES, Base::CLUSTER_N, Base::TILE_M, Base::TILE_K, Base::WEIGHTS,
+        Base::STAGE_BYTES, Base::FULL, Base::BEHIND;
     static constexpr int N = N_;
-    static constexpr int LAST = N - TILE_N * (CLUSTER_N - 1);         // columns of a row's last tile
-    static constexpr int GROUPS = TILE_N / 8;                      // of eight columns: a 16-byte unit of halves
-    static constexpr int PITCH = TILE_N * 2 + 16;                  // bytes from a staged row to the next: an odd number of units
-    static constexpr int STAGING = BEHIND;                          // 16 rows for each of eight warps
-    static constexpr int PARTS = STAGING + 8 * 16 * PITCH;          // two places for CLUSTER_N parts of 128 rows
+    static constexpr int LAST = N - TILE_N * (CLUSTER_N - 1);  // columns of a row's last tile
+    static constexpr int GROUPS = TILE_N / 8;        // of eight columns, 16 bytes of f16
+    static constexpr int PITCH = TILE_N * 2 + 16;    // bytes of a staged row: an odd number of units
+    static constexpr int STAGING = BEHIND;           // 16 rows for each of eight warps
+    static constexpr int PARTS = STAGING + 8 * 16 * PITCH;  // two buffers of CLUSTER_N parts of 128 rows
     static constexpr int PART_BYTES = TILE_M * 8;
-    static constexpr int VECTORS = PARTS + 2 * CLUSTER_N * PART_BYTES; // bias, the norm's weight, the norm's bias: f32
-    static constexpr int COUNTED = Base::TILES_END;                 // barriers of the two places
+    // Bias, the norm's weight, the norm's bias: f32.
+    static constexpr int VECTORS = PARTS + 2 * CLUSTER_N * PART_BYTES;
+    static constexpr int COUNTED = Base::TILES_END;  // barriers of the two buffers
     static constexpr int SHARED = COUNTED + 2 * 8;
     static_assert(VECTORS + 3 * 4 * TILE_N == FULL, "what lies behind the slots");
     static_assert(SHARED <= 232448, "shared memory of a block");
     static_assert(LAST > 0 && LAST <= TILE_N && LAST % 16 == 0, "every block has columns of a row");
-    static_assert(TILE_N % 16 == 0 && PITCH / 16 % 2 == 1 && FULL % 8 == 0, "pairs of units without bank conflicts");
+    static_assert(TILE_N % 16 == 0 && PITCH / 16 % 2 == 1 && FULL % 8 == 0,
+                  "pairs of units without bank conflicts");
 
     float* residual;
     u16* out;
 
-    typedef float Sums[TILE_N / 2];  // lane l: columns 8 j + 2 (l % 4) and the next, of row l / 4 (4 j, 4 j + 1) and of row l / 4 + 8
+    // Lane l: columns 8 j + 2 (l % 4) and the next, of rows l / 4 (4 j, 4 j + 1) and l / 4 + 8.
+    typedef float Sums[TILE_N / 2];
     int group;
 
     /// Whether a group of eight columns is one of the row.
-    __device__ __forceinline__ bool has(int j) const { return LAST == TILE_N || j < LAST / 8 || across < CLUSTER_N - 1; }
+    __device__ __forceinline__ bool has(int j) const {
+        return LAST == TILE_N || j < LAST / 8 || across < CLUSTER_N - 1;
+    }
 
     // ---- matmul ----
 
@@ -95,7 +90,8 @@ struct GemmResidualLayerNorm : Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 8
     /// accumulators of the tile before need not be kept for it.
     template <int STEPS, int ADD>
     __device__ __forceinline__ void multiply(Sums& sums, int slot) const {
-        u64 a = descriptor(shared + slot * STAGE_BYTES + group * 64 * 128), b = descriptor(shared + slot * STAGE_BYTES + WEIGHTS);
+        u64 a = descriptor(shared + slot * STAGE_BYTES + group * 64 * 128),
+            b = descriptor(shared + slot * STAGE_BYTES + WEIGHTS);
         settle(sums);
         wgmma_fence();
 #pragma unroll
@@ -137,7 +133,9 @@ struct GemmResidualLayerNorm : Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 8
 
     /// This lane's first row of the block's 128; the other is eight rows on.
     __device__ __forceinline__ int own_row() const { return group * 64 + warp * 16 + (lane >> 2); }
-    __device__ __forceinline__ float* own_residual(int row) const { return residual + (long long)row * N + across * TILE_N + (lane & 3) * 2; }
+    __device__ __forceinline__ float* own_residual(int row) const {
+        return residual + (long long)row * N + across * TILE_N + (lane & 3) * 2;
+    }
 
     __device__ __forceinline__ void load_residual(Sums& kept, int tile) const {
 #pragma unroll
@@ -158,14 +156,18 @@ struct GemmResidualLayerNorm : Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 8
         }
     }
 
-    __device__ __forceinline__ u32 vector_at(int which, int j) const { return shared + VECTORS + (u32)(which * TILE_N + j * 8 + (lane & 3) * 2) * 4; }
+    __device__ __forceinline__ u32 vector_at(int which, int j) const {
+        return shared + VECTORS + (u32)(which * TILE_N + j * 8 + (lane & 3) * 2) * 4;
+    }
 
     __device__ __forceinline__ void add(Sums& sums, const Sums& kept) const {
 #pragma unroll
         for (int j = 0; j < GROUPS; j++) {
             const float2 bias = shared_two(vector_at(0, j));
-            sums[j * 4] = sums[j * 4] + bias.x + kept[j * 4], sums[j * 4 + 1] = sums[j * 4 + 1] + bias.y + kept[j * 4 + 1];
-            sums[j * 4 + 2] = sums[j * 4 + 2] + bias.x + kept[j * 4 + 2], sums[j * 4 + 3] = sums[j * 4 + 3] + bias.y + kept[j * 4 + 3];
+            float* sum = sums + j * 4;
+            const float* more = kept + j * 4;
+            sum[0] = sum[0] + bias.x + more[0], sum[1] = sum[1] + bias.y + more[1];
+            sum[2] = sum[2] + bias.x + more[2], sum[3] = sum[3] + bias.y + more[3];
         }
     }
 
@@ -191,7 +193,8 @@ struct GemmResidualLayerNorm : Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 8
 
     /// Mean and reciprocal deviation of this lane's two rows; `sums` holds this block's columns.
     /// `order`: the tile's number among the cluster's; `one_more`: the buffer has another tile.
-    __device__ __forceinline__ void statistics(const Sums& sums, int order, bool one_more, float (&mean)[2], float (&scale)[2]) const {
+    __device__ __forceinline__ void statistics(const Sums& sums, int order, bool one_more, float (&mean)[2],
+                                               float (&scale)[2]) const {
         float squares[2];
 #pragma unroll
         for (int r = 0; r < 2; r++) {
@@ -209,12 +212,15 @@ struct GemmResidualLayerNorm : Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 8
             squares[r] = of_row(square);
         }
         if (CLUSTER_N > 1) {
-            u32 place = (u32)(order & 1), parts = shared + PARTS + place * CLUSTER_N * PART_BYTES + own_row() * 8, counted = shared + COUNTED + place * 8;
+            u32 place = (u32)(order & 1),
+                parts = shared + PARTS + place * CLUSTER_N * PART_BYTES + own_row() * 8,
+                counted = shared + COUNTED + place * 8;
             // One lane of four for each block.
             if ((lane & 3) < CLUSTER_N) {
 #pragma unroll
                 for (int r = 0; r < 2; r++)
-                    send_two(parts + across * PART_BYTES + r * 64, {mean[r], squares[r]}, counted, (u32)(down * CLUSTER_N + (lane & 3)));
+                    send_two(parts + across * PART_BYTES + r * 64, {mean[r], squares[r]}, counted,
+                             (u32)(down * CLUSTER_N + (lane & 3)));
             }
             barrier_wait_for_peers(counted, (u32)(order >> 1 & 1));
             if (threadIdx.x == 128 && one_more) barrier_expect(counted, CLUSTER_N * PART_BYTES);
@@ -225,11 +231,13 @@ struct GemmResidualLayerNorm : Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 8
 #pragma unroll
                 for (int i = 0; i < CLUSTER_N; i++) part[i] = shared_two(parts + i * PART_BYTES + r * 64);
 #pragma unroll
-                for (int i = 0; i < CLUSTER_N; i++) sum += part[i].x * ((float)(i < CLUSTER_N - 1 ? TILE_N : LAST) / N);
+                for (int i = 0; i < CLUSTER_N; i++)
+                    sum += part[i].x * ((float)(i < CLUSTER_N - 1 ? TILE_N : LAST) / N);
                 mean[r] = sum;
 #pragma unroll
                 for (int i = 0; i < CLUSTER_N; i++)
-                    square += part[i].y + (i < CLUSTER_N - 1 ? TILE_N : LAST) * ((part[i].x - mean[r]) * (part[i].x - mean[r]));
+                    square += part[i].y + (i < CLUSTER_N - 1 ? TILE_N : LAST) *
+                                              ((part[i].x - mean[r]) * (part[i].x - mean[r]));
                 squares[r] = square;
             }
         }
@@ -239,7 +247,8 @@ struct GemmResidualLayerNorm : Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 8
 
     /// Normalises and stores 16-byte units, which lanes assemble in shared memory: each warp has 16
     /// rows there.
-    __device__ __forceinline__ void normalize(const Sums& sums, int tile, const float (&mean)[2], const float (&scale)[2]) const {
+    __device__ __forceinline__ void normalize(const Sums& sums, int tile, const float (&mean)[2],
+                                              const float (&scale)[2]) const {
         u32 staging = shared + STAGING + (u32)(group * 4 + warp) * 16 * PITCH;
         // Matrices 0 and 1 are rows 0 to 7 and 8 to 15 of a unit, 2 and 3 those of the next.
         u32 matrix = staging + (u32)(lane & 15) * PITCH + (u32)(lane >> 4) * 16;
@@ -251,8 +260,10 @@ struct GemmResidualLayerNorm : Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 8
             for (int i = 0; i < 2; i++) {
                 const float2 weight = shared_two(vector_at(1, j + i)), bias = shared_two(vector_at(2, j + i));
                 const float* x = sums + (j + i) * 4;
-                halves[i * 2] = to_f16x2((x[0] - mean[0]) * scale[0] * weight.x + bias.x, (x[1] - mean[0]) * scale[0] * weight.y + bias.y);
-                halves[i * 2 + 1] = to_f16x2((x[2] - mean[1]) * scale[1] * weight.x + bias.x, (x[3] - mean[1]) * scale[1] * weight.y + bias.y);
+                halves[i * 2] = to_f16x2((x[0] - mean[0]) * scale[0] * weight.x + bias.x,
+                                         (x[1] - mean[0]) * scale[0] * weight.y + bias.y);
+                halves[i * 2 + 1] = to_f16x2((x[2] - mean[1]) * scale[1] * weight.x + bias.x,
+                                             (x[3] - mean[1]) * scale[1] * weight.y + bias.y);
             }
             store_matrices(matrix + j * 16, halves);
         }
@@ -287,7 +298,8 @@ struct GemmResidualLayerNorm : Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 8
     }
 
     /// This block's columns of what each row needs: warps 1 to 3.
-    __device__ __forceinline__ void put_vectors(const float* bias, const float* norm_weight, const float* norm_bias) const {
+    __device__ __forceinline__ void put_vectors(const float* bias, const float* norm_weight,
+                                                const float* norm_bias) const {
         for (int i = (int)threadIdx.x - 32; i < TILE_N; i += 96) {
             int column = across * TILE_N + i;
             bool inside = column < N;
@@ -299,24 +311,27 @@ struct GemmResidualLayerNorm : Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 8
 
     /// The weights behind: warps 1 to 3 of all blocks.
     __device__ __forceinline__ void fetch_ahead(const unsigned char* ahead, int lines) const {
-        for (u32 line = blockIdx.x * 96 + threadIdx.x - 32; line < (u32)lines; line += gridDim.x * 96) prefetch_far_line(ahead + (u64)line * 128);
+        for (u32 line = blockIdx.x * 96 + threadIdx.x - 32; line < (u32)lines; line += gridDim.x * 96)
+            prefetch_far_line(ahead + (u64)line * 128);
     }
 
-    __device__ __forceinline__ void run(const TensorMap* tokens, const TensorMap* weights, const float* bias, float* added_to, const float* norm_weight,
-                                        const float* norm_bias, u16* to, int rows, int depth, const unsigned char* ahead, int lines, u32 shared_base) {
+    __device__ __forceinline__ void run(const TensorMap* tokens, const TensorMap* weights, const float* bias,
+                                        float* added_to, const float* norm_weight, const float* norm_bias,
+                                        u16* to, int rows, int depth, const unsigned char* ahead, int lines,
+                                        u32 shared_base) {
         residual = added_to, out = to;
         this->begin(tokens, weights, rows, N, depth, shared_base);
         if (threadIdx.x == 0) {
             for (int i = 0; i < 2 && CLUSTER_N > 1; i++) {
                 barrier_create(shared + COUNTED + i * 8, 1);
-                if (first + i * step < tiles) barrier_expect(shared + COUNTED + i * 8, CLUSTER_N * PART_BYTES);
+                if (first + i * step < tiles)
+                    barrier_expect(shared + COUNTED + i * 8, CLUSTER_N * PART_BYTES);
             }
             barriers_publish();
         }
         warp_barrier();
         // Before it no peer may send anything here.
         cluster_barriers_known();
-
         // 65536 registers: those that the loading warps do not need go to the others.
         if (threadIdx.x < 128) {
             registers_release<40>();
@@ -343,18 +358,21 @@ struct GemmResidualLayerNorm : Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 8
 
 // Grids are whole clusters; m at least 1, k a multiple of 16 and at least 64, rows of N columns;
 // all addresses multiples of 16. `lines` lines of 128 bytes from `ahead` on are prefetched into the
-// L2 cache.
-#define GEMM_RESIDUAL_LAYERNORM(NAME, N, TILE_N, STAGES, CLUSTER_M, CLUSTER_N)                                                            \
-    extern "C" __global__ void __cluster_dims__(CLUSTER_M * CLUSTER_N, 1, 1) __launch_bounds__(384, 1)                          \
-        NAME(const __grid_constant__ TensorMap tokens, const __grid_constant__ TensorMap weights, const float* bias,   \
-             float* residual, const float* norm_weight, const float* norm_bias, u16* out, int m, int k,                \
-             const unsigned char* ahead, int lines) {                                                                  \
-        extern __shared__ __align__(1024) unsigned char memory[];                                                      \
-        GemmResidualLayerNorm<N, TILE_N, STAGES, CLUSTER_M, CLUSTER_N> norm;                                                                    \
-        norm.run(&tokens, &weights, bias, residual, norm_weight, norm_bias, out, m, k, ahead, lines,                   \
-                 shared_address(memory));                                                                              \
+// L2 cache. Constants: for the host (scripts/kernels.py).
+#define GEMM_RESIDUAL_LAYERNORM(NAME, N, TILE_N, STAGES, CLUSTER_M, CLUSTER_N)                               \
+    typedef GemmResidualLayerNorm<N, TILE_N, STAGES, CLUSTER_M, CLUSTER_N> NAME##_instance;                  \
+    [[maybe_unused]] constexpr int NAME##_n = N, NAME##_stages = STAGES, NAME##_cluster_n = CLUSTER_N;       \
+    [[maybe_unused]] constexpr int NAME##_shared = NAME##_instance::SHARED;                                  \
+    [[maybe_unused]] constexpr int NAME##_tile_n = TILE_N, NAME##_cluster_m = CLUSTER_M;                     \
+    extern "C" __global__ void __cluster_dims__(CLUSTER_M * CLUSTER_N, 1, 1) __launch_bounds__(384, 1)       \
+        NAME(const __grid_constant__ TensorMap tokens, const __grid_constant__ TensorMap weights,            \
+             const float* bias, float* residual, const float* norm_weight, const float* norm_bias,           \
+             u16* out, int m, int k, const unsigned char* ahead, int lines) {                                \
+        extern __shared__ __align__(1024) unsigned char memory[];                                            \
+        NAME##_instance norm;                                                                                \
+        norm.run(&tokens, &weights, bias, residual, norm_weight, norm_bias, out, m, k, ahead, lines,         \
+                 shared_address(memory));                                                                    \
     }
-
 // A module of cuda/kernels.toml has the instances of one INSTANCES; without it this file has all.
 #if !defined(INSTANCES) || INSTANCES == 96
 GEMM_RESIDUAL_LAYERNORM(gemm_residual_layernorm_96, 96, 96, 6, 2, 1)

@@ -37,8 +37,9 @@ struct Behind {
 
 // LayerNorm (layernorm.cuh).
 extern "C" __global__ void __launch_bounds__(256)
-    hiera_layernorm(const float* __restrict__ x, const float* __restrict__ weight, const float* __restrict__ bias,
-                    u16* __restrict__ out, i32 rows, i32 columns, const unsigned char* __restrict__ ahead, i32 lines) {
+    hiera_layernorm(const float* __restrict__ x, const float* __restrict__ weight,
+                    const float* __restrict__ bias, u16* __restrict__ out, i32 rows, i32 columns,
+                    const unsigned char* __restrict__ ahead, i32 lines) {
     normalize<Behind>(x, weight, bias, out, rows, columns, ahead, lines);
 }
 

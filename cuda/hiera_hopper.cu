@@ -17,7 +17,10 @@ struct Early {
     /// loads of constants.
     static __device__ __forceinline__ float4 token(const float4* from) {
         float4 r;
-        asm volatile("ld.global.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w) : "l"(from) : "memory");
+        asm volatile("ld.global.v4.f32 {%0,%1,%2,%3}, [%4];"
+                     : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w)
+                     : "l"(from)
+                     : "memory");
         return r;
     }
 };
@@ -27,6 +30,7 @@ struct Early {
 // LayerNorm (layernorm.cuh); it waits for the previous kernel before it touches tokens.
 extern "C" __global__ void __launch_bounds__(256)
     hiera_layernorm_hopper(const float* x, const float* __restrict__ weight, const float* __restrict__ bias,
-                           u16* __restrict__ out, i32 rows, i32 columns, const unsigned char* __restrict__ ahead, i32 lines) {
+                           u16* __restrict__ out, i32 rows, i32 columns,
+                           const unsigned char* __restrict__ ahead, i32 lines) {
     normalize<Early>(x, weight, bias, out, rows, columns, ahead, lines);
 }

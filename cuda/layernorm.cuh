@@ -33,8 +33,9 @@ __device__ __forceinline__ void fetch_ahead(const unsigned char* __restrict__ ah
 // from it.
 template <class Begin, i32 UNITS, i32 ROWS>
 __device__ __forceinline__ void normalize_rows(const float* x, const float* __restrict__ weight,
-                                               const float* __restrict__ bias, u16* __restrict__ out, i32 rows, i32 columns,
-                                               const unsigned char* __restrict__ ahead, i32 lines) {
+                                               const float* __restrict__ bias, u16* __restrict__ out,
+                                               i32 rows, i32 columns, const unsigned char* __restrict__ ahead,
+                                               i32 lines) {
     const i32 lane = (i32)threadIdx.x & 31;
     const i32 first = (i32)(blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5)) * ROWS;
     if (Begin::EARLY) {
@@ -66,7 +67,8 @@ __device__ __forceinline__ void normalize_rows(const float* x, const float* __re
     for (i32 r = 0; r < ROWS; r++) {
         float sum = 0.0f;
 #pragma unroll
-        for (i32 j = 0; j < UNITS; j++) sum += (values[r][j].x + values[r][j].y) + (values[r][j].z + values[r][j].w);
+        for (i32 j = 0; j < UNITS; j++)
+            sum += (values[r][j].x + values[r][j].y) + (values[r][j].z + values[r][j].w);
         mean[r] = sum_of_warp(sum) * share;
     }
 #pragma unroll
@@ -99,23 +101,36 @@ __device__ __forceinline__ void normalize_rows(const float* x, const float* __re
     }
 }
 
+// A row is up to MOST_UNITS units of UNIT_COLUMNS columns. A warp normalizes more than one short row
+// at once, so that enough loads are in flight.
+constexpr int UNIT_COLUMNS = 128, MOST_UNITS = 9;
+constexpr int SHORT_UNITS = 1, SHORT_ROWS = 4;
+constexpr int MEDIUM_UNITS = 3, MEDIUM_ROWS = 2;
+__device__ constexpr int rows_of_a_warp(int units) {
+    return units <= SHORT_UNITS ? SHORT_ROWS : units <= MEDIUM_UNITS ? MEDIUM_ROWS : 1;
+}
+
 // `out` f16 [rows, columns] of `x` f32, weight and bias f32 [columns]. A warp has 4, 2 or 1 rows
 // (rows_of_a_warp in crates/kernels/src/hiera/kernels.rs); 1152 columns at most. `lines` lines of
 // 128 bytes from `ahead` on are prefetched into the L2 cache. `Begin` defines whether it may begin
 // before the previous kernel has ended, waits for that one, and loads its output.
 template <class Begin>
-__device__ __forceinline__ void normalize(const float* x, const float* __restrict__ weight, const float* __restrict__ bias,
-                                          u16* __restrict__ out, i32 rows, i32 columns, const unsigned char* __restrict__ ahead, i32 lines) {
-    switch ((columns + 127) / 128) {
-        case 1: return normalize_rows<Begin, 1, 4>(x, weight, bias, out, rows, columns, ahead, lines);
-        case 2: return normalize_rows<Begin, 2, 2>(x, weight, bias, out, rows, columns, ahead, lines);
-        case 3: return normalize_rows<Begin, 3, 2>(x, weight, bias, out, rows, columns, ahead, lines);
-        case 4: return normalize_rows<Begin, 4, 1>(x, weight, bias, out, rows, columns, ahead, lines);
-        case 5: return normalize_rows<Begin, 5, 1>(x, weight, bias, out, rows, columns, ahead, lines);
-        case 6: return normalize_rows<Begin, 6, 1>(x, weight, bias, out, rows, columns, ahead, lines);
-        case 7: return normalize_rows<Begin, 7, 1>(x, weight, bias, out, rows, columns, ahead, lines);
-        case 8: return normalize_rows<Begin, 8, 1>(x, weight, bias, out, rows, columns, ahead, lines);
-        case 9: return normalize_rows<Begin, 9, 1>(x, weight, bias, out, rows, columns, ahead, lines);
+__device__ __forceinline__ void normalize(const float* x, const float* __restrict__ weight,
+                                          const float* __restrict__ bias, u16* __restrict__ out, i32 rows,
+                                          i32 columns, const unsigned char* __restrict__ ahead, i32 lines) {
+    switch ((columns + UNIT_COLUMNS - 1) / UNIT_COLUMNS) {
+#define UNITS(N) \
+    return normalize_rows<Begin, N, rows_of_a_warp(N)>(x, weight, bias, out, rows, columns, ahead, lines);
+        case 1: UNITS(1)
+        case 2: UNITS(2)
+        case 3: UNITS(3)
+        case 4: UNITS(4)
+        case 5: UNITS(5)
+        case 6: UNITS(6)
+        case 7: UNITS(7)
+        case 8: UNITS(8)
+        case MOST_UNITS: UNITS(MOST_UNITS)
+#undef UNITS
     }
 }
 

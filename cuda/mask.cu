@@ -56,7 +56,8 @@ __device__ __forceinline__ u64 gradient(const u64* mask, i32 index, i32 y, i32 w
 }
 
 // Pixels that differ from their right, lower or lower right neighbour.
-__device__ __forceinline__ u64 half_pixel(const u64* mask, i32 index, i32 y, i32 width, i32 height, i32 words) {
+__device__ __forceinline__ u64 half_pixel(const u64* mask, i32 index, i32 y, i32 width, i32 height,
+                                          i32 words) {
     const u64* rows[2] = {mask + y * words, mask + at_most(y + 1, height - 1) * words};
     u64 here[3], below[3];
 #pragma unroll
@@ -87,8 +88,8 @@ __device__ __forceinline__ bool any_between(const u64* row, i32 from, i32 to) {
 // has room for so many threads: the count must not cost any.
 extern "C" __global__ void __launch_bounds__(256, 8)
     mask_words(const float* __restrict__ low, u64* __restrict__ words, u32* __restrict__ non_finite,
-               const Tap* __restrict__ columns, const Tap* __restrict__ rows, i32 low_side, i32 width, i32 height,
-               i32 words_per_row) {
+               const Tap* __restrict__ columns, const Tap* __restrict__ rows, i32 low_side, i32 width,
+               i32 height, i32 words_per_row) {
     const i32 lane = (i32)threadIdx.x % 32, warp = (i32)threadIdx.x / 32, word = (i32)blockIdx.x;
     const i32 count = low_side * low_side;
     const float* logits = low + (u64)blockIdx.z * (u64)count;
@@ -114,7 +115,8 @@ extern "C" __global__ void __launch_bounds__(256, 8)
         if (lane == 0) out[y * words_per_row + word] = (u64)halves[0] | (u64)halves[1] << 32;
     }
     u32 found = 0;
-    const i32 block = (i32)(blockIdx.y * gridDim.x + blockIdx.x), step = (i32)(gridDim.x * gridDim.y * blockDim.x);
+    const i32 block = (i32)(blockIdx.y * gridDim.x + blockIdx.x),
+              step = (i32)(gridDim.x * gridDim.y * blockDim.x);
     for (i32 i = block * (i32)blockDim.x + (i32)threadIdx.x; i < count; i += step)
         found += !(fabsf(logits[i]) <= LARGEST);
     if (found != 0) atomicAdd(&non_finite[blockIdx.z], found);
@@ -123,9 +125,9 @@ extern "C" __global__ void __launch_bounds__(256, 8)
 // Boundaries of two masks, and the first six counters: intersection, union, area of truth and
 // prediction, boundary of truth and prediction. One thread a word; the counters start at zero.
 extern "C" __global__ void __launch_bounds__(256)
-    mask_boundaries(const u64* __restrict__ truth, const u64* __restrict__ prediction, u64* __restrict__ truth_edge,
-                    u64* __restrict__ prediction_edge, u32* __restrict__ counters, i32 width, i32 height,
-                    i32 words_per_row, i32 half_pixels) {
+    mask_boundaries(const u64* __restrict__ truth, const u64* __restrict__ prediction,
+                    u64* __restrict__ truth_edge, u64* __restrict__ prediction_edge,
+                    u32* __restrict__ counters, i32 width, i32 height, i32 words_per_row, i32 half_pixels) {
     __shared__ u32 counts[6];
     if (threadIdx.x < 6) counts[threadIdx.x] = 0;
     __syncthreads();
@@ -162,8 +164,9 @@ extern "C" __global__ void __launch_bounds__(256)
 // 0), and the other way (1). Near is within an element whose half-width `dy` rows from its centre
 // is half_widths[dy]. One thread a pixel.
 extern "C" __global__ void __launch_bounds__(256)
-    mask_near(const u64* __restrict__ truth_edge, const u64* __restrict__ prediction_edge, u32* __restrict__ counters,
-              const i32* __restrict__ half_widths, i32 radius, i32 width, i32 height, i32 words_per_row) {
+    mask_near(const u64* __restrict__ truth_edge, const u64* __restrict__ prediction_edge,
+              u32* __restrict__ counters, const i32* __restrict__ half_widths, i32 radius, i32 width,
+              i32 height, i32 words_per_row) {
     const u64* of = blockIdx.z == 0 ? truth_edge : prediction_edge;
     const u64* others = blockIdx.z == 0 ? prediction_edge : truth_edge;
     const i32 x = (i32)(blockIdx.x * blockDim.x + threadIdx.x), y = (i32)blockIdx.y;

@@ -21,14 +21,17 @@ saves registers, asks for a few words, waits for them, and asks for the next one
 // ---- heads ----
 
 constexpr int WIDTH = 256;
-constexpr int NETWORKS = 8;                         // rows of an inner layer: score, IoU, three vectors, three pointers
+// Rows of an inner layer: score, IoU, three vectors, three pointers.
+constexpr int NETWORKS = 8;
 constexpr int MASKS = 3;                            // that a frame chooses from; mask 0 is not among them
 constexpr int VECTOR = 32;
 constexpr int WARPS = 8, HEAD_THREADS = WARPS * 32;
 constexpr int PART = 64;                            // columns of a block
-constexpr int ROWS = WIDTH / (HEAD_THREADS / 16);   // that a thread sums over: sixteen threads have a part's columns, four each
+// That a thread sums over: sixteen threads have a part's columns, four each.
+constexpr int ROWS = WIDTH / (HEAD_THREADS / 16);
 static_assert(PART == 16 * 4, "columns of sixteen threads");
-static_assert(HEAD_THREADS == VECTOR * WARPS && WIDTH == PART * VECTOR / WARPS, "a block has a column of the vector for each warp");
+static_assert(HEAD_THREADS == VECTOR * WARPS && WIDTH == PART * VECTOR / WARPS,
+              "a block has a column of the vector for each warp");
 
 /// A row of 256 by 64 columns of a weight [256, 256].
 struct Product {
@@ -49,7 +52,8 @@ struct Product {
             float x = i % 4 == 0 ? four.x : i % 4 == 1 ? four.y : i % 4 == 2 ? four.z : four.w;
             sum.x += x * w.x, sum.y += x * w.y, sum.z += x * w.z, sum.w += x * w.w;
         }
-        sum.x += from_lane(sum.x, 16), sum.y += from_lane(sum.y, 16), sum.z += from_lane(sum.z, 16), sum.w += from_lane(sum.w, 16);
+        sum.x += from_lane(sum.x, 16), sum.y += from_lane(sum.y, 16), sum.z += from_lane(sum.z, 16),
+            sum.w += from_lane(sum.w, 16);
         int lane = threadIdx.x & 31;
         if (lane < 16) ((float4*)shared[threadIdx.x >> 5])[lane] = sum;
         block_barrier();
@@ -71,7 +75,8 @@ struct InnerShared {
 
 /// An inner layer of all MLPs with its ReLU, which lets a NaN through. The three pointers are of
 /// one MLP, the last; tokens are score, IoU and masks 0 to 3.
-__device__ __forceinline__ void inner_layer(const float* rows, const float* weight, const float* bias, float* out, int first, InnerShared& shared) {
+__device__ __forceinline__ void inner_layer(const float* rows, const float* weight, const float* bias,
+                                            float* out, int first, InnerShared& shared) {
     int row = blockIdx.x, network = row < 5 ? row : 5, column = blockIdx.y * PART;
     int token = row < 2 ? row : 3 + (row - 2) % MASKS;
     Product product;
@@ -121,7 +126,8 @@ struct AnswerShared {
 /// The last layers. Each block finds the score and the best mask itself and has a quarter of its
 /// pointer and of its vector.
 __device__ __forceinline__ void answer(const AnswerProblem& p, AnswerShared& shared) {
-    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, column = blockIdx.x * PART, of_vector = blockIdx.x * WARPS + warp;
+    int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, column = blockIdx.x * PART,
+        of_vector = blockIdx.x * WARPS + warp;
     float4 rows[2];
 #pragma unroll
     for (int i = 0; i < 2; i++) rows[i] = ((const float4*)p.rows)[threadIdx.x + i * HEAD_THREADS];
@@ -129,11 +135,14 @@ __device__ __forceinline__ void answer(const AnswerProblem& p, AnswerShared& sha
     Output own, vectors[MASKS];
     own.load(warp < MASKS ? p.iou_weight + (1 + warp) * (WIDTH + 1) : p.score_weight, lane);
 #pragma unroll
-    for (int i = 0; i < MASKS; i++) vectors[i].load(p.hyper_weight + (i * VECTOR + of_vector) * (WIDTH + 1), lane);
+    for (int i = 0; i < MASKS; i++)
+        vectors[i].load(p.hyper_weight + (i * VECTOR + of_vector) * (WIDTH + 1), lane);
     Product product;
     product.load(p.pointer_weight, column);
     float pointer_bias = 0.0f, none = 0.0f;
-    if (threadIdx.x < PART) pointer_bias = p.pointer_weight[WIDTH * WIDTH + column + threadIdx.x], none = p.no_pointer[column + threadIdx.x];
+    if (threadIdx.x < PART)
+        pointer_bias = p.pointer_weight[WIDTH * WIDTH + column + threadIdx.x],
+        none = p.no_pointer[column + threadIdx.x];
 #pragma unroll
     for (int i = 0; i < 2; i++) ((float4*)shared.rows[0])[threadIdx.x + i * HEAD_THREADS] = rows[i];
     block_barrier();
@@ -172,8 +181,12 @@ extern "C" __global__ void __launch_bounds__(HEAD_THREADS, 1)
 }
 
 extern "C" __global__ void __launch_bounds__(HEAD_THREADS, 1)
-    mask_decoder_head_outputs(const float* rows, const float* score_weight, const float* iou_weight, const float* hyper_weight, const float* pointer_weight,
-                   const float* no_pointer, float* iou, float* ious, f16* pointer, float* score, float* vector, int probable) {
+    mask_decoder_head_outputs(const float* rows, const float* score_weight, const float* iou_weight,
+                              const float* hyper_weight, const float* pointer_weight, const float* no_pointer,
+                              float* iou, float* ious, f16* pointer, float* score, float* vector,
+                              int probable) {
     __shared__ AnswerShared shared;
-    answer({rows, score_weight, iou_weight, hyper_weight, pointer_weight, no_pointer, iou, ious, pointer, score, vector, probable}, shared);
+    answer({rows, score_weight, iou_weight, hyper_weight, pointer_weight, no_pointer, iou, ious, pointer,
+            score, vector, probable},
+           shared);
 }

@@ -75,7 +75,8 @@ struct WriteProblem {
 };
 
 /// Two rows' units as the left factor of both products of a step, and a unit as the right one.
-__device__ __forceinline__ void multiply_step(float (&c)[4], const u32 (&upper)[4], const u32 (&lower)[4], const u32 (&b)[4], int half) {
+__device__ __forceinline__ void multiply_step(float (&c)[4], const u32 (&upper)[4], const u32 (&lower)[4],
+                                              const u32 (&b)[4], int half) {
     u32 a[4] = {upper[half * 2], lower[half * 2], upper[half * 2 + 1], lower[half * 2 + 1]};
     multiply_add(c, a, b[half * 2], b[half * 2 + 1]);
 }
@@ -92,19 +93,22 @@ struct ImageWrite {
 #pragma unroll 4
         for (int i = 0; i < TOKENS * TOKENS; i += 4) {
             int row = i + of.warp;
-            copy16(of.shared + SECOND + unit_at<ROW>(row, of.lane), p.keys + row * IMAGE_WIDTH + of.lane * 8, true);
+            copy16(of.shared + SECOND + unit_at<ROW>(row, of.lane), p.keys + row * IMAGE_WIDTH + of.lane * 8,
+                   true);
         }
         copies_commit();
         int row = threadIdx.x >> 3, unit = threadIdx.x & 7;
         u32 to = of.shared + THIRD + unit_at<128>(row, unit);
 #pragma unroll 4
-        for (int i = 0; i < IMAGE_WIDTH; i += 16) copy16(to + i * 128, p.values + (i + row) * 64 + unit * 8, true);
+        for (int i = 0; i < IMAGE_WIDTH; i += 16)
+            copy16(to + i * 128, p.values + (i + row) * 64 + unit * 8, true);
         copies_commit();
     }
 
     /// scores[4 half + m], columns 2 part and the next: rows 32 half + 8 part + 2 m and the next of
     /// K, which has come.
-    __device__ __forceinline__ static void score(const u32 (&placed)[2 * STEPS][4], float (&scores)[8][4], const ImageLane& of) {
+    __device__ __forceinline__ static void score(const u32 (&placed)[2 * STEPS][4], float (&scores)[8][4],
+                                                 const ImageLane& of) {
         // In a fragment row `group` is the one that the lanes of a quad have as theirs: group % 2
         // of lane group / 2.
         int row = (of.group >> 1) * 8 + (of.group & 1);
@@ -115,11 +119,14 @@ struct ImageWrite {
         for (int step = 0; step < STEPS; step++) {
             u32 b[8][4];
 #pragma unroll
-            for (int i = 0; i < 8; i++) load_shared(b[i], (keys[i & 3] ^ ((step & 1) << 6)) + (i >> 2) * 32 * ROW + (step >> 1) * 128);
+            for (int i = 0; i < 8; i++)
+                load_shared(b[i],
+                            (keys[i & 3] ^ ((step & 1) << 6)) + (i >> 2) * 32 * ROW + (step >> 1) * 128);
 #pragma unroll
             for (int half = 0; half < 2; half++)
 #pragma unroll
-                for (int i = 0; i < 8; i++) multiply_step(scores[i], placed[2 * step], placed[2 * step + 1], b[i], half);
+                for (int i = 0; i < 8; i++)
+                    multiply_step(scores[i], placed[2 * step], placed[2 * step + 1], b[i], half);
         }
     }
 
@@ -131,15 +138,18 @@ struct ImageWrite {
             for (int token = 0; token < 2; token++) {
                 float top = NOTHING, sum = 0.0f, weights[8];
 #pragma unroll
-                for (int j = 0; j < 8; j++) top = fmaxf(top, scores[4 * half + (j >> 1)][2 * token + (j & 1)]);
+                for (int j = 0; j < 8; j++)
+                    top = fmaxf(top, scores[4 * half + (j >> 1)][2 * token + (j & 1)]);
 #pragma unroll
                 for (int j = 0; j < 8; j++) {
-                    weights[j] = power_of_two(fmaf(scores[4 * half + (j >> 1)][2 * token + (j & 1)], LOG2E, -top * LOG2E));
+                    weights[j] = power_of_two(
+                        fmaf(scores[4 * half + (j >> 1)][2 * token + (j & 1)], LOG2E, -top * LOG2E));
                     sum += weights[j];
                 }
                 float share = reciprocal(sum);
 #pragma unroll
-                for (int m = 0; m < 4; m++) shares[half][token][m] = pack(weights[2 * m] * share, weights[2 * m + 1] * share);
+                for (int m = 0; m < 4; m++)
+                    shares[half][token][m] = pack(weights[2 * m] * share, weights[2 * m + 1] * share);
             }
     }
 
@@ -156,15 +166,19 @@ struct ImageWrite {
 #pragma unroll
             for (int n = 0; n < 4; n++)
 #pragma unroll
-                for (int half = 0; half < 2; half++) load_shared(b[n][half], (values ^ (half << 6)) + (i + n) * 8 * 128);
+                for (int half = 0; half < 2; half++)
+                    load_shared(b[n][half], (values ^ (half << 6)) + (i + n) * 8 * 128);
 #pragma unroll
-            for (int n = 0; n < 2; n++) load_matrices(x[n], (own ^ (((i + 2 * n) & 7) * 16)) + (i >> 3) * 128);
+            for (int n = 0; n < 2; n++)
+                load_matrices(x[n], (own ^ (((i + 2 * n) & 7) * 16)) + (i >> 3) * 128);
 #pragma unroll
             for (int k = 0; k < 4; k++)
 #pragma unroll
-                for (int n = 0; n < 4; n++) multiply_step(result[i + n], shares[k >> 1][0], shares[k >> 1][1], b[n][k >> 1], k & 1);
+                for (int n = 0; n < 4; n++)
+                    multiply_step(result[i + n], shares[k >> 1][0], shares[k >> 1][1], b[n][k >> 1], k & 1);
 #pragma unroll
-            for (int n = 0; n < 4; n++) multiply_add_eight(result[i + n], x[n >> 1][(n & 1) * 2], x[n >> 1][(n & 1) * 2 + 1], one);
+            for (int n = 0; n < 4; n++)
+                multiply_add_eight(result[i + n], x[n >> 1][(n & 1) * 2], x[n >> 1][(n & 1) * 2 + 1], one);
         }
     }
 
@@ -177,7 +191,8 @@ struct ImageWrite {
 #pragma unroll
             for (int k = 0; k < 4; k++) sums[k >> 1][k & 1] += result[i][k];
 #pragma unroll
-        for (int token = 0; token < 2; token++) shift[token] = quad_sum(sums[token][0] + sums[token][1]) * (-1.0f / IMAGE_WIDTH);
+        for (int token = 0; token < 2; token++)
+            shift[token] = quad_sum(sums[token][0] + sums[token][1]) * (-1.0f / IMAGE_WIDTH);
 #pragma unroll
         for (int i = 0; i < EIGHTS; i++)
 #pragma unroll
@@ -187,13 +202,16 @@ struct ImageWrite {
             }
 #pragma unroll
         for (int token = 0; token < 2; token++) {
-            scale[token] = reciprocal_root(quad_sum(squares[token][0] + squares[token][1]) * (1.0f / IMAGE_WIDTH) + NORM_EPSILON);
+            scale[token] = reciprocal_root(
+                quad_sum(squares[token][0] + squares[token][1]) * (1.0f / IMAGE_WIDTH) + NORM_EPSILON);
             shift[token] *= scale[token];
         }
-        u32 to = of.shared + unit_at<ROW>(of.warp * 16 + of.group, 0) + of.part * 4, weights = of.shared + NORM_WEIGHT + of.part * 8;
+        u32 to = of.shared + unit_at<ROW>(of.warp * 16 + of.group, 0) + of.part * 4,
+            weights = of.shared + NORM_WEIGHT + of.part * 8;
 #pragma unroll
         for (int i = 0; i < EIGHTS; i++) {
-            float2 weight = load_shared_pair(weights + i * 32), bias = load_shared_pair(weights + (NORM_BIAS - NORM_WEIGHT) + i * 32);
+            float2 weight = load_shared_pair(weights + i * 32),
+                   bias = load_shared_pair(weights + (NORM_BIAS - NORM_WEIGHT) + i * 32);
 #pragma unroll
             for (int token = 0; token < 2; token++) {
                 float first = fmaf(result[i][2 * token], scale[token], shift[token]);
@@ -208,13 +226,16 @@ struct ImageWrite {
     __device__ __forceinline__ static void store(const WriteProblem& p, const ImageLane& of) {
         u32 places[16][4];
 #pragma unroll
-        for (int i = 0; i < 16; i++) load_tokens(places[i], p.pe + ImageLane::offset(of.warp * 16 + i, p.tokens) + of.lane * 8);
+        for (int i = 0; i < 16; i++)
+            load_tokens(places[i], p.pe + ImageLane::offset(of.warp * 16 + i, p.tokens) + of.lane * 8);
 #pragma unroll
         for (int i = 0; i < 16; i++) {
             int row = of.warp * 16 + i, token = blockIdx.x * IMAGE_TILE + row;
             u32 own[4], at = of.shared + unit_at<ROW>(row, of.lane);
             load_shared(own, at);
-            if (token < p.tokens) *(uint4*)(p.y + token * IMAGE_WIDTH + of.lane * 8) = make_uint4(own[0], own[1], own[2], own[3]);
+            if (token < p.tokens)
+                *(uint4*)(p.y + token * IMAGE_WIDTH + of.lane * 8) =
+                    make_uint4(own[0], own[1], own[2], own[3]);
 #pragma unroll
             for (int k = 0; k < 4; k++) own[k] = add_halves(own[k], places[i][k]);
             store_shared(at + THIRD, own);
@@ -230,7 +251,8 @@ struct ImageWrite {
         float2 norm[2];
         // Little things first: behind what waits for the tile they would come late.
 #pragma unroll
-        for (int i = 0; i < 8; i++) load_pair(scores[i][0], scores[i][1], p.key_bias + (i >> 2) * 32 + of.part * 8 + (i & 3) * 2);
+        for (int i = 0; i < 8; i++)
+            load_pair(scores[i][0], scores[i][1], p.key_bias + (i >> 2) * 32 + of.part * 8 + (i & 3) * 2);
         load_pair(norm[0].x, norm[0].y, p.norm_weight + threadIdx.x * 2);
         load_pair(norm[1].x, norm[1].y, p.norm_bias + threadIdx.x * 2);
         of.fetch(p.x, p.pe, p.tokens, placed, [&] { fetch(p, of); });
@@ -265,7 +287,8 @@ __device__ __forceinline__ void read_image(const f16* x, const f16* pe, const Re
     u32 placed[2 * STEPS][4];
     of.fetch(x, pe, p.tokens, placed, [&] { read.start(p, of); });
 #pragma unroll
-    for (int i = 0; i < 2 * STEPS; i++) store_shared(of.at(of.warp * 16 + (i & 1) * 8, i >> 1) + SECOND, placed[i]);
+    for (int i = 0; i < 2 * STEPS; i++)
+        store_shared(of.at(of.warp * 16 + (i & 1) * 8, i >> 1) + SECOND, placed[i]);
     block_barrier();
     read.run(p, of);
 }
@@ -281,18 +304,20 @@ __device__ __forceinline__ void write_image(const WriteProblem& p, const ReadPro
 
 // ---- instances ----
 
-/// 65536 bytes of shared memory.
+/// READ_SHARED bytes of shared memory.
 extern "C" __global__ void __launch_bounds__(IMAGE_THREADS, 1)
-    mask_decoder_token_to_image_attn(const f16* x, const f16* pe, const f16* folded, const f16* values, float* sums, float* parts, int tokens) {
+    mask_decoder_token_to_image_attn(const f16* x, const f16* pe, const f16* folded, const f16* values,
+                                     float* sums, float* parts, int tokens) {
     extern __shared__ __align__(1024) unsigned char memory[];
     read_image(x, pe, ReadProblem{folded, values, sums, parts, tokens}, shared_address(memory));
 }
 
-/// 98304 bytes of shared memory.
+/// WRITE_SHARED bytes of shared memory.
 extern "C" __global__ void __launch_bounds__(IMAGE_THREADS, 1)
-    mask_decoder_image_to_token_attn(const f16* x, const f16* pe, const f16* keys, const float* key_bias, const f16* values, const float* bias,
-                  const float* norm_weight, const float* norm_bias, f16* y, const f16* folded, const f16* read_values, float* sums,
-                  float* parts, int tokens) {
+    mask_decoder_image_to_token_attn(const f16* x, const f16* pe, const f16* keys, const float* key_bias,
+                                     const f16* values, const float* bias, const float* norm_weight,
+                                     const float* norm_bias, f16* y, const f16* folded,
+                                     const f16* read_values, float* sums, float* parts, int tokens) {
     extern __shared__ __align__(1024) unsigned char memory[];
     write_image(WriteProblem{x, pe, keys, key_bias, values, bias, norm_weight, norm_bias, y, tokens},
                 ReadProblem{folded, read_values, sums, parts, tokens}, shared_address(memory));

@@ -15,7 +15,10 @@ __device__ __forceinline__ void load_weights(u32 (&r)[4], const f16* from) {
 }
 /// 16 bytes of image tokens or positions, which the block may need again.
 __device__ __forceinline__ void load_tokens(u32 (&r)[4], const f16* from) {
-    asm volatile("ld.global.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "l"(from) : "memory");
+    asm volatile("ld.global.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "l"(from)
+                 : "memory");
 }
 
 // ---- attention ----
@@ -28,8 +31,11 @@ constexpr int TOKENS = 8;                 // that read and are read: as many as 
 constexpr int INSIDE = TOKENS * HEAD;
 constexpr int STEPS = IMAGE_WIDTH / 32;   // a lane has eight of a step's columns
 constexpr u32 ROW = IMAGE_WIDTH * 2;      // bytes of a row in shared memory
-constexpr u32 SECOND = IMAGE_TILE * ROW;  // of shared memory: x + pe, or K and then the norm's weight and bias
+// Of shared memory: x + pe, or K and then the norm's weight and bias.
+constexpr u32 SECOND = IMAGE_TILE * ROW;
 constexpr u32 THIRD = 2 * SECOND;         // V, then y + pe
+// Shared memory of a block that reads the image, and of one that writes it.
+constexpr u32 READ_SHARED = THIRD, WRITE_SHARED = THIRD + SECOND;
 
 /// What a launch is given for its read.
 struct ReadProblem {
@@ -49,7 +55,9 @@ __device__ __forceinline__ float quad_sum(float x) {
 __device__ __forceinline__ u32 turned(int row) { return ((row & 1) << 6) | ((row & 6) << 3); }
 /// Of 128-byte pieces of rows of BYTES, where a unit is.
 template <u32 BYTES>
-__device__ __forceinline__ u32 unit_at(int row, int unit) { return row * BYTES + (((u32)unit * 16) ^ turned(row)); }
+__device__ __forceinline__ u32 unit_at(int row, int unit) {
+    return row * BYTES + (((u32)unit * 16) ^ turned(row));
+}
 
 /// A tile of image tokens and a lane's place in it. Where a lane has rows and columns of a
 /// fragment, these are row `group` and the eighth behind it, and columns 8 part to 8 part + 7 of a
@@ -63,7 +71,9 @@ struct ImageLane {
         line = shared + unit_at<ROW>(group, part);
     }
     /// Of this lane's unit in row `row` + group, a multiple of eight, of a step.
-    __device__ __forceinline__ u32 at(int row, int step) const { return (line ^ ((step & 1) << 6)) + row * ROW + (step >> 1) * 128; }
+    __device__ __forceinline__ u32 at(int row, int step) const {
+        return (line ^ ((step & 1) << 6)) + row * ROW + (step >> 1) * 128;
+    }
 
     /// Where a row of the tile lies in memory; of one past the last token the last one, whose
     /// weight there is none.
@@ -74,9 +84,11 @@ struct ImageLane {
     /// The warp's 16 tokens as fragments: what is at 2 step + i is of row group + 8 i. x + pe in
     /// registers, x in shared memory. `meanwhile` is done while they come.
     template <class Meanwhile>
-    __device__ __forceinline__ void fetch(const f16* x, const f16* pe, int tokens, u32 (&placed)[2 * STEPS][4], Meanwhile meanwhile) const {
+    __device__ __forceinline__ void fetch(const f16* x, const f16* pe, int tokens,
+                                          u32 (&placed)[2 * STEPS][4], Meanwhile meanwhile) const {
         u32 own[2 * STEPS][4];
-        int upper = offset(warp * 16 + group, tokens) + part * 8, lower = offset(warp * 16 + 8 + group, tokens) + part * 8;
+        int upper = offset(warp * 16 + group, tokens) + part * 8,
+            lower = offset(warp * 16 + 8 + group, tokens) + part * 8;
 #pragma unroll
         for (int i = 0; i < 2 * STEPS; i++) {
             int from = (i & 1 ? lower : upper) + (i >> 1) * 32;
@@ -98,11 +110,13 @@ struct ImageLane {
 /// Two rows' units as the left factor of a step's two products, registers in a row. ptxas would
 /// copy the words of what was loaded for each product anew; that each is the exclusive or with
 /// `zero`, of which it knows nothing, keeps it from that.
-__device__ __forceinline__ void left_factor(u32 (&a)[2][4], const u32 (&upper)[4], const u32 (&lower)[4], u32 zero) {
+__device__ __forceinline__ void left_factor(u32 (&a)[2][4], const u32 (&upper)[4], const u32 (&lower)[4],
+                                            u32 zero) {
 #pragma unroll
     for (int half = 0; half < 2; half++)
 #pragma unroll
-        for (int k = 0; k < 2; k++) a[half][2 * k] = upper[half * 2 + k] ^ zero, a[half][2 * k + 1] = lower[half * 2 + k] ^ zero;
+        for (int k = 0; k < 2; k++)
+            a[half][2 * k] = upper[half * 2 + k] ^ zero, a[half][2 * k + 1] = lower[half * 2 + k] ^ zero;
 }
 
 /// The tokens' attention to a tile in shared memory: x, and PLACED bytes behind it x + pe. A warp
@@ -115,8 +129,10 @@ struct ImageRead {
 
     u32 weights[AHEAD][ROWS][4];
     const f16 *folded, *values;     // this lane's first rows
-    float scores[EIGHTS][4];        // of tokens 8 i + 2 part and the next, of row `group` of the first head, then of the second
-    float projected[2][EIGHTS][4];  // of each head, the same tokens' values of column `group`, then of the eighth behind it
+    // Of tokens 8 i + 2 part and the next, of row `group` of the first head, then of the second.
+    float scores[EIGHTS][4];
+    // Of each head, the same tokens' values of column `group`, then of the eighth behind it.
+    float projected[2][EIGHTS][4];
 
     __device__ __forceinline__ void fetch(u32 (&to)[ROWS][4], int step) const {
 #pragma unroll
@@ -144,7 +160,8 @@ struct ImageRead {
             u32 w[ROWS / 2][2][4];
             u32(&loaded)[ROWS][4] = weights[step % AHEAD];
 #pragma unroll
-            for (int i = 0; i < ROWS / 2; i++) left_factor(w[i], loaded[2 * i], loaded[2 * i + 1], blockIdx.y);
+            for (int i = 0; i < ROWS / 2; i++)
+                left_factor(w[i], loaded[2 * i], loaded[2 * i + 1], blockIdx.y);
             if (step + AHEAD < STEPS) fetch(loaded, step + AHEAD);
             // Two at a time, so that no product waits for the one before.
 #pragma unroll
@@ -203,7 +220,8 @@ struct ImageRead {
                     float next = power_of_two(fmaf(scores[i + n][2 * a + 1], LOG2E, behind[a]));
                     sums[a][0] += low, sums[a][1] += next;
                     shares[n] = pack(low, next);
-                    factor[2 * n] = pack(v[i + n][0], v[i + n][1]), factor[2 * n + 1] = pack(v[i + n][2], v[i + n][3]);
+                    factor[2 * n] = pack(v[i + n][0], v[i + n][1]),
+                               factor[2 * n + 1] = pack(v[i + n][2], v[i + n][3]);
                 }
                 multiply_add(products[a], factor, shares[0], shares[1]);
             }
@@ -211,11 +229,14 @@ struct ImageRead {
         for (int a = 0; a < 2; a++) {
             int head = of.warp * 2 + a;
             float sum = quad_sum(sums[a][0] + sums[a][1]);
-            if (of.part == 0) ((float2*)p.sums)[(blockIdx.x * TOKENS + head) * TOKENS + of.group] = make_float2(top[a], sum);
+            if (of.part == 0)
+                ((float2*)p.sums)[(blockIdx.x * TOKENS + head) * TOKENS + of.group] =
+                    make_float2(top[a], sum);
             // Columns `group` and the eighth behind it; tokens 2 part and the next.
 #pragma unroll
             for (int k = 0; k < 4; k++)
-                p.parts[(blockIdx.x * TOKENS + of.part * 2 + (k & 1)) * INSIDE + head * HEAD + (k >> 1) * 8 + of.group] = products[a][k];
+                p.parts[(blockIdx.x * TOKENS + of.part * 2 + (k & 1)) * INSIDE + head * HEAD + (k >> 1) * 8 +
+                        of.group] = products[a][k];
         }
     }
 };

@@ -25,6 +25,7 @@ them, and asks for the next ones.
 #include "attention.cuh"
 #include "f16x2.cuh"
 #include "mask_decoder_tokens.cuh"
+#include "mask_decoder_combine.cuh"
 
 // ---- primitives ----
 
@@ -35,14 +36,18 @@ __device__ __forceinline__ float zero_behind_barrier() { return (float)__syncthr
 // ---- steps ----
 
 /// The MLP's hidden layer with its ReLU, which lets a NaN through.
-__device__ __forceinline__ void expand(const float* queries, const f16* weight, const float* bias, float* hidden, Up& shared) {
-    int token = threadIdx.x / Up::BLOCK_ROWS, row = blockIdx.x * Up::BLOCK_ROWS + threadIdx.x % Up::BLOCK_ROWS;
+__device__ __forceinline__ void expand(const float* queries, const f16* weight, const float* bias,
+                                       float* hidden, Up& shared) {
+    int token = threadIdx.x / Up::BLOCK_ROWS,
+        row = blockIdx.x * Up::BLOCK_ROWS + threadIdx.x % Up::BLOCK_ROWS;
     float own = bias[row], y = shared.run(queries, weight) + own;
     hidden[token * HIDDEN + row] = y < 0.0f ? 0.0f : y;
 }
 /// The MLP's second layer, added to what the MLP was given.
-__device__ __forceinline__ void narrow(const float* hidden, const f16* weight, const float* bias, const float* queries, float* sum, Down& shared) {
-    int token = threadIdx.x / Down::BLOCK_ROWS, row = blockIdx.x * Down::BLOCK_ROWS + threadIdx.x % Down::BLOCK_ROWS;
+__device__ __forceinline__ void narrow(const float* hidden, const f16* weight, const float* bias,
+                                       const float* queries, float* sum, Down& shared) {
+    int token = threadIdx.x / Down::BLOCK_ROWS,
+        row = blockIdx.x * Down::BLOCK_ROWS + threadIdx.x % Down::BLOCK_ROWS;
     float own = 0.0f;
     if (token < TOKENS) own = bias[row] + queries[token * WIDTH + row];
     float y = shared.run(hidden, weight) + own;
@@ -104,18 +109,22 @@ public:
         int half = warp & 1, tile = warp >> 1 & 1, part = lane & 3, row = head * DEPTH + tile * 8;
         bool of_values = warp >= WARPS / 2;
         WeightRows<4> rows;
-        rows.load((of_values ? p.value_weight : p.key_weight) + row * WIDTH + half * (WIDTH / 2), WIDTH, lane);
+        rows.load((of_values ? p.value_weight : p.key_weight) + row * WIDTH + half * (WIDTH / 2), WIDTH,
+                  lane);
         float2 own = make_float2(0.0f, 0.0f);
         if (half == 0) own = ((const float2*)((of_values ? p.value_bias : p.key_bias) + row))[part];
         Folded keys;
         keys.load(p.query_weight, head, warp, lane);
         uint2 out[4];  // rows lane / 4 + 8 i of the warp's 32
 #pragma unroll
-        for (int i = 0; i < 4; i++) out[i] = ((const uint2*)(p.out_weight + (warp * 32 + i * 8 + (lane >> 2)) * INNER + head * DEPTH))[part];
+        for (int i = 0; i < 4; i++)
+            out[i] = ((const uint2*)(p.out_weight + (warp * 32 + i * 8 + (lane >> 2)) * INNER +
+                                     head * DEPTH))[part];
         float4 b = ((const float4*)(p.query_bias + head * DEPTH))[part];
         normalize(p, shared);
         float2 y = rows.multiply(of_values ? shared.queries : shared.moved, lane, half * 4);
-        *(float2*)&shared.parts.at[of_values * 2 + half][lane >> 2][tile * 8 + part * 2] = make_float2(y.x + own.x, y.y + own.y);
+        *(float2*)&shared.parts.at[of_values * 2 + half][lane >> 2][tile * 8 + part * 2] =
+            make_float2(y.x + own.x, y.y + own.y);
         block_barrier();
         float4 k = shared.parts.sum<2>(lane, 0), v = shared.parts.sum<2>(lane, 2);
         keys.store(p.keys, head, warp, lane, k);
@@ -139,8 +148,8 @@ public:
     }
 
     /// A head of the tokens' attention to each other.
-    __device__ __forceinline__ void attend(const FoldProblem& p, int head, const f16* self_weight, const float* self_bias, float* attended,
-                                           FoldShared& shared) {
+    __device__ __forceinline__ void attend(const FoldProblem& p, int head, const f16* self_weight,
+                                           const float* self_bias, float* attended, FoldShared& shared) {
         load(p);
         int half = warp & 1, part = lane & 3, of = lane >> 2, row = head * SELF_DEPTH + (warp >> 1) * 8;
         WeightRows<4> rows[3];
@@ -154,7 +163,8 @@ public:
 #pragma unroll
         for (int i = 0; i < 3; i++) {
             float2 y = rows[i].multiply(i < 2 ? shared.moved : shared.queries, lane, half * 4);
-            *(float2*)&shared.self[half][i][of][(warp >> 1) * 8 + part * 2] = make_float2(y.x + own[i].x, y.y + own[i].y);
+            *(float2*)&shared.self[half][i][of][(warp >> 1) * 8 + part * 2] =
+                make_float2(y.x + own[i].x, y.y + own[i].y);
         }
         block_barrier();
         // A warp has a token as query; a quad the token of its number as key, a quarter of the
@@ -162,7 +172,8 @@ public:
         float score = 0.0f;
         Eight q[2], k[2];
 #pragma unroll
-        for (int i = 0; i < 2; i++) q[i].load(&shared.self[i][0][warp][part * 8]), k[i].load(&shared.self[i][1][of][part * 8]);
+        for (int i = 0; i < 2; i++)
+            q[i].load(&shared.self[i][0][warp][part * 8]), k[i].load(&shared.self[i][1][of][part * 8]);
         q[0].add(q[1]), k[0].add(k[1]);
 #pragma unroll
         for (int i = 0; i < 8; i++) score += q[0].at[i] * k[0].at[i];
@@ -178,7 +189,8 @@ public:
         // each lane keeping one column.
         float sums[8];
 #pragma unroll
-        for (int i = 0; i < 8; i++) sums[i] = share * (shared.self[0][2][of][part + i * 4] + shared.self[1][2][of][part + i * 4]);
+        for (int i = 0; i < 8; i++)
+            sums[i] = share * (shared.self[0][2][of][part + i * 4] + shared.self[1][2][of][part + i * 4]);
 #pragma unroll
         for (int keep = 4; keep > 0; keep /= 2) {
             bool upper = lane & keep * 4;
@@ -192,8 +204,9 @@ public:
     }
 
     /// F of a head of the read that follows.
-    __device__ __forceinline__ void read(const FoldProblem& p, int head, const f16* query_weight, const float* query_bias, const f16* key_weight,
-                                         f16* folded, FoldShared& shared) {
+    __device__ __forceinline__ void read(const FoldProblem& p, int head, const f16* query_weight,
+                                         const float* query_bias, const f16* key_weight, f16* folded,
+                                         FoldShared& shared) {
         load(p);
         ReadFold fold;
         fold.load(query_weight, query_bias, key_weight, head);
@@ -233,10 +246,12 @@ __device__ __forceinline__ void turn(const TurnProblem& p, TurnShared& shared) {
 #pragma unroll
     for (int i = 0; i < GROUPS; i++)
 #pragma unroll
-        for (int k = 0; k < 8; k++) rows[i][k / 4][k % 4] = ((const uint2*)(from + (i * QUAD_COLUMNS + k) * WIDTH))[lane >> 2];
+        for (int k = 0; k < 8; k++)
+            rows[i][k / 4][k % 4] = ((const uint2*)(from + (i * QUAD_COLUMNS + k) * WIDTH))[lane >> 2];
     // Of what comes behind it, a warp has a token.
     Eight bias, query, weight, shift, token;
-    bias.load(p.out_bias + lane * 8), query.load(p.queries + warp * WIDTH + lane * 8), token.load(p.tokens + warp * WIDTH + lane * 8);
+    bias.load(p.out_bias + lane * 8), query.load(p.queries + warp * WIDTH + lane * 8),
+        token.load(p.tokens + warp * WIDTH + lane * 8);
     weight.load(p.norm_weight + lane * 8), shift.load(p.norm_bias + lane * 8);
     ReadFold fold;
     fold.load(p.query_weight, p.query_bias, p.key_weight, head);
@@ -246,7 +261,8 @@ __device__ __forceinline__ void turn(const TurnProblem& p, TurnShared& shared) {
 #pragma unroll
     for (int i = 0; i < GROUPS; i++) {
         Fragment f = shared.x.load(lane, i);
-        u32 first[4] = {f.high.x, f.rest.x, f.high.y, f.rest.y}, last[4] = {f.high.z, f.rest.z, f.high.w, f.rest.w};
+        u32 first[4] = {f.high.x, f.rest.x, f.high.y, f.rest.y},
+            last[4] = {f.high.z, f.rest.z, f.high.w, f.rest.w};
         multiply_turned(sums, first, rows[i][0]);
         multiply_turned(sums, last, rows[i][1]);
     }
@@ -262,111 +278,15 @@ __device__ __forceinline__ void turn(const TurnProblem& p, TurnShared& shared) {
     fold.run(shared.x, shared.parts, p.folded, head);
 }
 
-struct GatherProblem {
-    const float *sums, *parts, *value_bias;
-    const f16* out_weight;  // [in, out]
-    const float *out_bias, *queries, *norm_weight, *norm_bias;
-    float* out;
-    int tiles;
-};
-struct GatherShared {
-    alignas(16) float read[HEADS][DEPTH];
-    alignas(16) float projected[HEADS][WIDTH];
-};
-
-/// A token's queries behind what it read from the image. A warp has a head: what all tiles have of
-/// it, and its rows of the projection.
-__device__ __forceinline__ void gather(const GatherProblem& p, GatherShared& shared) {
-    constexpr int AT_ONCE = 16, QUADS = 8;
-    int lane = threadIdx.x & 31, head = threadIdx.x >> 5, token = blockIdx.x, part = lane & 3;
-    float2 stats[AT_ONCE];
-    float4 values[AT_ONCE];
-    // Columns 4 part and the next ones of the tiles `first` + lane / 4, eight more, ...
-    auto load = [&](int first) {
-#pragma unroll
-        for (int i = 0; i < AT_ONCE; i++) {
-            int tile = first + i * QUADS + (lane >> 2);
-            stats[i] = make_float2(NOTHING, 0.0f), values[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-            if (tile < p.tiles) {
-                stats[i] = ((const float2*)p.sums)[tile * ROWS + head * TOKENS + token];
-                values[i] = ((const float4*)(p.parts + (tile * TOKENS + token) * INNER + head * DEPTH))[part];
-            }
-        }
-    };
-    load(0);
-    uint4 rows[DEPTH];
-#pragma unroll
-    for (int i = 0; i < DEPTH; i++) rows[i] = ((const uint4*)(p.out_weight + (head * DEPTH + i) * WIDTH))[lane];
-    float4 bias = ((const float4*)(p.value_bias + head * DEPTH))[part];
-    // The first warp alone goes on behind the barrier: five exchanges are sooner done than more
-    // barriers.
-    Eight x = {}, out_bias = {}, weight = {}, shift = {};
-    if (head == 0) {
-        x.load(p.queries + token * WIDTH + lane * 8), out_bias.load(p.out_bias + lane * 8);
-        weight.load(p.norm_weight + lane * 8), shift.load(p.norm_bias + lane * 8);
-    }
-    float top = NOTHING, total = 0.0f;
-    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-#pragma unroll 1
-    for (int next = AT_ONCE * QUADS;; next += AT_ONCE * QUADS) {
-        float before = top;
-#pragma unroll
-        for (int i = 0; i < AT_ONCE; i++) top = fmaxf(top, stats[i].x);
-#pragma unroll
-        for (int mask = 4; mask < 32; mask *= 2) top = fmaxf(top, from_lane(top, mask));
-        float kept = power_of_two((before - top) * LOG2E);
-        total *= kept, sum.x *= kept, sum.y *= kept, sum.z *= kept, sum.w *= kept;
-#pragma unroll
-        for (int i = 0; i < AT_ONCE; i++) {
-            float scale = power_of_two((stats[i].x - top) * LOG2E);
-            total += stats[i].y * scale;
-            sum.x += values[i].x * scale, sum.y += values[i].y * scale, sum.z += values[i].z * scale, sum.w += values[i].w * scale;
-        }
-        if (next >= p.tiles) break;
-        load(next);
-    }
-#pragma unroll
-    for (int mask = 4; mask < 32; mask *= 2) {
-        total += from_lane(total, mask);
-        sum.x += from_lane(sum.x, mask), sum.y += from_lane(sum.y, mask), sum.z += from_lane(sum.z, mask), sum.w += from_lane(sum.w, mask);
-    }
-    float share = 1.0f / total;
-    if (lane < 4)
-        ((float4*)shared.read[head])[lane] =
-            make_float4(sum.x * share + bias.x, sum.y * share + bias.y, sum.z * share + bias.z, sum.w * share + bias.w);
-    warp_barrier();
-    Eight y = {};
-#pragma unroll
-    for (int i = 0; i < DEPTH; i++) {
-        float read = shared.read[head][i];
-        const u32 words[4] = {rows[i].x, rows[i].y, rows[i].z, rows[i].w};
-#pragma unroll
-        for (int k = 0; k < 4; k++) {
-            float2 w = to_float2(words[k]);
-            y.at[k * 2] += read * w.x, y.at[k * 2 + 1] += read * w.y;
-        }
-    }
-    // Units of 16 bytes, the lower ones of all lanes first: no two lanes meet in a bank.
-    float4* to = (float4*)shared.projected[head];
-    to[lane] = make_float4(y.at[0], y.at[1], y.at[2], y.at[3]), to[32 + lane] = make_float4(y.at[4], y.at[5], y.at[6], y.at[7]);
-    block_barrier();
-    if (head) return;
-    x.add(out_bias);
-#pragma unroll
-    for (int i = 0; i < HEADS; i++) {
-        float4 a = ((const float4*)shared.projected[i])[lane], b = ((const float4*)shared.projected[i])[32 + lane];
-        x.add({a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w});
-    }
-    normalized(x, weight, shift).store(p.out + token * WIDTH + lane * 8);
-}
-
 // ---- instances ----
 
 extern "C" __global__ void __launch_bounds__(TOKEN_THREADS, 1)
-    mask_decoder_combine_splits(const float* sums, const float* parts, const float* value_bias, const f16* out_weight, const float* out_bias,
-                   const float* queries, const float* norm_weight, const float* norm_bias, float* out, int tiles) {
+    mask_decoder_combine_splits(const float* sums, const float* parts, const float* value_bias,
+                                const f16* out_weight, const float* out_bias, const float* queries,
+                                const float* norm_weight, const float* norm_bias, float* out, int tiles) {
     __shared__ GatherShared shared;
-    gather({sums, parts, value_bias, out_weight, out_bias, queries, norm_weight, norm_bias, out, tiles}, shared);
+    gather({sums, parts, value_bias, out_weight, out_bias, queries, norm_weight, norm_bias, out, tiles},
+           shared);
 }
 
 extern "C" __global__ void __launch_bounds__(TOKEN_THREADS, 1)
@@ -376,39 +296,52 @@ extern "C" __global__ void __launch_bounds__(TOKEN_THREADS, 1)
 }
 
 extern "C" __global__ void __launch_bounds__(TOKEN_THREADS, 1)
-    mask_decoder_token_mlp_down(const float* hidden, const f16* weight, const float* bias, const float* queries, float* sum) {
+    mask_decoder_token_mlp_down(const float* hidden, const f16* weight, const float* bias,
+                                const float* queries, float* sum) {
     __shared__ Down shared;
     narrow(hidden, weight, bias, queries, sum, shared);
 }
 
 extern "C" __global__ void __launch_bounds__(TOKEN_THREADS, 1)
-    mask_decoder_fold_self_attn(const float* sum, const float* norm_weight, const float* norm_bias, const float* tokens, const f16* key_weight,
-                        const float* key_bias, const f16* value_weight, const float* value_bias, const f16* query_weight,
-                        const float* query_bias, const f16* out_weight, float* queries, f16* keys, float* scores_bias, f16* values,
-                        const f16* self_weight, const float* self_bias, float* attended) {
+    mask_decoder_fold_self_attn(const float* sum, const float* norm_weight, const float* norm_bias,
+                                const float* tokens, const f16* key_weight, const float* key_bias,
+                                const f16* value_weight, const float* value_bias, const f16* query_weight,
+                                const float* query_bias, const f16* out_weight, float* queries, f16* keys,
+                                float* scores_bias, f16* values, const f16* self_weight,
+                                const float* self_bias, float* attended) {
     __shared__ FoldShared shared;
-    const FoldProblem p = {sum,          norm_weight, norm_bias,  tokens,  key_weight, key_bias,    value_weight, value_bias,
-                           query_weight, query_bias,  out_weight, queries, keys,       scores_bias, values};
+    const FoldProblem p = {sum,        norm_weight,  norm_bias,  tokens,       key_weight,
+                           key_bias,   value_weight, value_bias, query_weight, query_bias,
+                           out_weight, queries,      keys,       scores_bias,  values};
     if (blockIdx.x < HEADS) Fold().write(p, blockIdx.x, shared);
     else Fold().attend(p, blockIdx.x - HEADS, self_weight, self_bias, attended, shared);
 }
 
 extern "C" __global__ void __launch_bounds__(TOKEN_THREADS, 1)
-    mask_decoder_fold_token_to_image(const float* sum, const float* norm_weight, const float* norm_bias, const float* tokens, const f16* key_weight,
-                      const float* key_bias, const f16* value_weight, const float* value_bias, const f16* query_weight,
-                      const float* query_bias, const f16* out_weight, float* queries, f16* keys, float* scores_bias, f16* values,
-                      const f16* read_query_weight, const float* read_query_bias, const f16* read_key_weight, f16* folded) {
+    mask_decoder_fold_token_to_image(const float* sum, const float* norm_weight, const float* norm_bias,
+                                     const float* tokens, const f16* key_weight, const float* key_bias,
+                                     const f16* value_weight, const float* value_bias,
+                                     const f16* query_weight, const float* query_bias, const f16* out_weight,
+                                     float* queries, f16* keys, float* scores_bias, f16* values,
+                                     const f16* read_query_weight, const float* read_query_bias,
+                                     const f16* read_key_weight, f16* folded) {
     __shared__ FoldShared shared;
-    const FoldProblem p = {sum,          norm_weight, norm_bias,  tokens,  key_weight, key_bias,    value_weight, value_bias,
-                           query_weight, query_bias,  out_weight, queries, keys,       scores_bias, values};
+    const FoldProblem p = {sum,        norm_weight,  norm_bias,  tokens,       key_weight,
+                           key_bias,   value_weight, value_bias, query_weight, query_bias,
+                           out_weight, queries,      keys,       scores_bias,  values};
     if (blockIdx.x < HEADS) Fold().write(p, blockIdx.x, shared);
-    else Fold().read(p, blockIdx.x - HEADS, read_query_weight, read_query_bias, read_key_weight, folded, shared);
+    else
+        Fold().read(p, blockIdx.x - HEADS, read_query_weight, read_query_bias, read_key_weight, folded,
+                    shared);
 }
 
 extern "C" __global__ void __launch_bounds__(TOKEN_THREADS, 1)
-    mask_decoder_token_self_attn(const float* attended, const f16* out_weight, const float* out_bias, const float* queries, const float* norm_weight,
-                 const float* norm_bias, const float* tokens, const f16* query_weight, const float* query_bias, const f16* key_weight,
-                 float* out, f16* folded) {
+    mask_decoder_token_self_attn(const float* attended, const f16* out_weight, const float* out_bias,
+                                 const float* queries, const float* norm_weight, const float* norm_bias,
+                                 const float* tokens, const f16* query_weight, const float* query_bias,
+                                 const f16* key_weight, float* out, f16* folded) {
     __shared__ TurnShared shared;
-    turn({attended, out_weight, out_bias, queries, norm_weight, norm_bias, tokens, query_weight, query_bias, key_weight, out, folded}, shared);
+    turn({attended, out_weight, out_bias, queries, norm_weight, norm_bias, tokens, query_weight, query_bias,
+          key_weight, out, folded},
+         shared);
 }

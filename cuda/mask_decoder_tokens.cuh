@@ -16,7 +16,8 @@ constexpr int TOKENS = 8;
 constexpr int WIDTH = 256;
 constexpr int HIDDEN = 2048;
 constexpr int HEADS = 8;
-constexpr int INNER = 128, DEPTH = INNER / HEADS;        // of attention between tokens and image; all heads', a head's
+// Of attention between tokens and image; all heads', a head's.
+constexpr int INNER = 128, DEPTH = INNER / HEADS;
 constexpr int SELF_DEPTH = WIDTH / HEADS;                // of attention among tokens
 constexpr int ROWS = HEADS * TOKENS;                     // of K, V and F: a head's tokens side by side
 constexpr int WARPS = 8, TOKEN_THREADS = WARPS * 32;
@@ -28,7 +29,8 @@ struct Eight {
     float at[8];
     __device__ __forceinline__ void load(const float* from) {
         float4 a = ((const float4*)from)[0], b = ((const float4*)from)[1];
-        at[0] = a.x, at[1] = a.y, at[2] = a.z, at[3] = a.w, at[4] = b.x, at[5] = b.y, at[6] = b.z, at[7] = b.w;
+        at[0] = a.x, at[1] = a.y, at[2] = a.z, at[3] = a.w, at[4] = b.x, at[5] = b.y, at[6] = b.z,
+        at[7] = b.w;
     }
     __device__ __forceinline__ void store(float* to) const {
         ((float4*)to)[0] = make_float4(at[0], at[1], at[2], at[3]);
@@ -43,7 +45,9 @@ struct Eight {
 /// LayerNorm of a token whose columns a warp's lanes have. Means and squares of halves of it are
 /// merged, so that both need five exchanges together.
 __device__ __forceinline__ Eight normalized(const Eight& x, const Eight& weight, const Eight& bias) {
-    float mean = (((x.at[0] + x.at[1]) + (x.at[2] + x.at[3])) + ((x.at[4] + x.at[5]) + (x.at[6] + x.at[7]))) * 0.125f, squares = 0.0f;
+    float mean = (((x.at[0] + x.at[1]) + (x.at[2] + x.at[3])) + ((x.at[4] + x.at[5]) + (x.at[6] + x.at[7]))) *
+                 0.125f,
+          squares = 0.0f;
 #pragma unroll
     for (int i = 0; i < 8; i++) squares += (x.at[i] - mean) * (x.at[i] - mean);
 #pragma unroll
@@ -82,7 +86,8 @@ struct Fragment {
     }
     /// Token lane / 4 by the rows 2 (lane % 4) of eight and the next one.
     __device__ __forceinline__ static float2 total(const float (&sums)[2][4]) {
-        return make_float2((sums[0][0] + sums[1][0]) + (sums[0][2] + sums[1][2]), (sums[0][1] + sums[1][1]) + (sums[0][3] + sums[1][3]));
+        return make_float2((sums[0][0] + sums[1][0]) + (sums[0][2] + sums[1][2]),
+                           (sums[0][1] + sums[1][1]) + (sums[0][3] + sums[1][3]));
     }
 };
 
@@ -125,7 +130,8 @@ struct WeightRows {
 /// columns.
 template <int GROUPS, int TILES>
 struct Layer {
-    static constexpr int COLUMNS = WARPS * GROUPS * QUAD_COLUMNS, BLOCK_ROWS = TILES * 8, PITCH = TILES > 1 ? BLOCK_ROWS + 8 : BLOCK_ROWS;
+    static constexpr int COLUMNS = WARPS * GROUPS * QUAD_COLUMNS, BLOCK_ROWS = TILES * 8,
+                         PITCH = TILES > 1 ? BLOCK_ROWS + 8 : BLOCK_ROWS;
     alignas(16) float sums[WARPS][TOKENS][PITCH];
 
     /// Of threads below 8 BLOCK_ROWS: row threadIdx.x % BLOCK_ROWS of token threadIdx.x /
@@ -135,9 +141,11 @@ struct Layer {
         Eight values[GROUPS];
         WeightRows<GROUPS> rows[TILES];
 #pragma unroll
-        for (int t = 0; t < TILES; t++) rows[t].load(weight + (blockIdx.x * BLOCK_ROWS + t * 8) * COLUMNS + first, COLUMNS, lane);
+        for (int t = 0; t < TILES; t++)
+            rows[t].load(weight + (blockIdx.x * BLOCK_ROWS + t * 8) * COLUMNS + first, COLUMNS, lane);
 #pragma unroll
-        for (int i = 0; i < GROUPS; i++) values[i].load(x + (lane >> 2) * COLUMNS + first + i * QUAD_COLUMNS + (lane & 3) * 8);
+        for (int i = 0; i < GROUPS; i++)
+            values[i].load(x + (lane >> 2) * COLUMNS + first + i * QUAD_COLUMNS + (lane & 3) * 8);
         float all[TILES][2][4] = {};
 #pragma unroll
         for (int i = 0; i < GROUPS; i++) {
@@ -147,7 +155,8 @@ struct Layer {
             for (int t = 0; t < TILES; t++) f.multiply(all[t], rows[t].at[i]);
         }
 #pragma unroll
-        for (int t = 0; t < TILES; t++) *(float2*)&sums[warp][lane >> 2][t * 8 + (lane & 3) * 2] = Fragment::total(all[t]);
+        for (int t = 0; t < TILES; t++)
+            *(float2*)&sums[warp][lane >> 2][t * 8 + (lane & 3) * 2] = Fragment::total(all[t]);
         block_barrier();
         if (threadIdx.x >= TOKENS * BLOCK_ROWS) return 0.0f;
         int token = threadIdx.x / BLOCK_ROWS, row = threadIdx.x % BLOCK_ROWS;
@@ -159,11 +168,13 @@ struct Layer {
 };
 using Up = Layer<WIDTH / (WARPS * QUAD_COLUMNS), 4>;
 using Down = Layer<HIDDEN / (WARPS * QUAD_COLUMNS), 1>;
+constexpr int MLP_UP_BLOCKS = HIDDEN / Up::BLOCK_ROWS, MLP_DOWN_BLOCKS = WIDTH / Down::BLOCK_ROWS;
 
 /// One step of a product with a weight whose rows are summed over: this lane has columns 4 (lane /
 /// 4) to 4 (lane / 4) + 3 of 32, of four rows that depend on lane % 4; `a` is the tokens' columns
 /// that go with these rows. `sums` come to be what `columns_of` says.
-__device__ __forceinline__ void multiply_turned(float (&sums)[4][4], const u32 (&a)[4], const uint2 (&rows)[4]) {
+__device__ __forceinline__ void multiply_turned(float (&sums)[4][4], const u32 (&a)[4],
+                                                const uint2 (&rows)[4]) {
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         u32 w[4];
@@ -205,7 +216,8 @@ struct Folded {
     __device__ __forceinline__ void load(const f16* weight, int head, int warp, int lane) {
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            rows[i] = ((const uint2*)(weight + (head * DEPTH + (lane & 3) * 4 + i) * WIDTH + warp * QUAD_COLUMNS))[lane >> 2];
+            rows[i] = ((const uint2*)(weight + (head * DEPTH + (lane & 3) * 4 + i) * WIDTH +
+                                      warp * QUAD_COLUMNS))[lane >> 2];
     }
     __device__ __forceinline__ void store(f16* to, int head, int warp, int lane, float4 x) const {
         u32 a[4];
@@ -213,8 +225,8 @@ struct Folded {
         float sums[4][4] = {};
         multiply_turned(sums, a, rows);
         Eight y = columns_of(sums);
-        ((uint4*)(to + (head * TOKENS + (lane >> 2)) * WIDTH + warp * QUAD_COLUMNS))[lane & 3] =
-            make_uint4(pack(y.at[0], y.at[1]), pack(y.at[2], y.at[3]), pack(y.at[4], y.at[5]), pack(y.at[6], y.at[7]));
+        ((uint4*)(to + (head * TOKENS + (lane >> 2)) * WIDTH + warp * QUAD_COLUMNS))[lane & 3] = make_uint4(
+            pack(y.at[0], y.at[1]), pack(y.at[2], y.at[3]), pack(y.at[4], y.at[5]), pack(y.at[6], y.at[7]));
     }
 };
 
@@ -225,7 +237,8 @@ struct ReadFold {
     Folded keys;
     float2 bias;
     int lane, warp, tile, quarter;
-    __device__ __forceinline__ void load(const f16* query_weight, const float* query_bias, const f16* key_weight, int head) {
+    __device__ __forceinline__ void load(const f16* query_weight, const float* query_bias,
+                                         const f16* key_weight, int head) {
         lane = threadIdx.x & 31, warp = threadIdx.x >> 5, tile = warp >> 2, quarter = warp & 3;
         int row = head * DEPTH + tile * 8;
         rows.load(query_weight + row * WIDTH + quarter * (WIDTH / 4), WIDTH, lane);
@@ -234,7 +247,8 @@ struct ReadFold {
     }
     __device__ __forceinline__ void run(const SplitTokens& x, HeadParts& parts, f16* folded, int head) const {
         float2 q = rows.multiply(x, lane, quarter * 2);
-        *(float2*)&parts.at[quarter][lane >> 2][tile * 8 + (lane & 3) * 2] = make_float2(q.x + bias.x, q.y + bias.y);
+        *(float2*)&parts.at[quarter][lane >> 2][tile * 8 + (lane & 3) * 2] =
+            make_float2(q.x + bias.x, q.y + bias.y);
         block_barrier();
         keys.store(folded, head, warp, lane, parts.sum<4>(lane, 0));
     }

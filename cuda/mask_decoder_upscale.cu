@@ -45,18 +45,24 @@ Grid: `x` = tiles of 64 tokens, `y` = the first convolution's (dy, dx).
 /// 16 bytes of shared memory.
 __device__ __forceinline__ uint4 shared_unit(u32 address) {
     uint4 r;
-    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "r"(address));
+    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w)
+                 : "r"(address));
     return r;
 }
 __device__ __forceinline__ float4 shared_floats(u32 address) {
     float4 r;
-    asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w) : "r"(address));
+    asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
+                 : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w)
+                 : "r"(address));
     return r;
 }
 /// One of two. NVRTC makes branches of `?:`, with shuffles inside them.
 __device__ __forceinline__ u32 either(bool second, u32 a, u32 b) {
     u32 r;
-    asm("{ .reg .pred p; setp.ne.u32 p, %3, 0; selp.b32 %0, %2, %1, p; }" : "=r"(r) : "r"(a), "r"(b), "r"((u32)second));
+    asm("{ .reg .pred p; setp.ne.u32 p, %3, 0; selp.b32 %0, %2, %1, p; }"
+        : "=r"(r)
+        : "r"(a), "r"(b), "r"((u32)second));
     return r;
 }
 __device__ __forceinline__ void store_two(float* to, float first, float second) {
@@ -91,20 +97,25 @@ class Masks {
 public:
     static constexpr int THREADS = 128;
     static constexpr int ROW_BYTES = COLUMNS * 2, ROW2_BYTES = FIRST * 2;
-    static constexpr int WEIGHT2 = FIRST * ROW_BYTES;  // offset of the second convolution's weights: after the first one's
+    // Offset of the second convolution's weights: after the first one's.
+    static constexpr int WEIGHT2 = FIRST * ROW_BYTES;
     static constexpr int SHARED = WEIGHT2 + 4 * SECOND * ROW2_BYTES;
 
 private:
-    static constexpr int PARTS = COLUMNS / PART_COLUMNS;  // of the first product, whose weights come one after the other
+    // Of the first product, whose weights come one after the other.
+    static constexpr int PARTS = COLUMNS / PART_COLUMNS;
 
     u32 shared;
     int thread, part;           // of the block; in the quad
     int right;                  // this warp's dx
-    int row, column, side;      // the pixel of the first of two tokens as hr0 has them: its topmost row, its leftmost column, and their number
+    // The pixel of the first of two tokens as hr0 has them: its topmost row, its leftmost column,
+    // and their number.
+    int row, column, side;
     u32 rows1, rows2;           // this lane's addresses of weights, of a warp's first tile
     uint4 tokens[PARTS][2][2];  // of 64 columns: of 32, this lane's eight, of both tokens
     uint2 near[8][2];           // hr1: of a tile of channels, of two; two pixels of each token
-    uint4 fine[2][4][2];        // hr0: of a row of pixels, a tile of channels, of two; four pixels of each token
+    // Hr0: of a row of pixels, a tile of channels, of two; four pixels of each token.
+    uint4 fine[2][4][2];
     float sums[8][4];
 
     /// Starts the copies of a part of the first convolution's weights; with the last one come the
@@ -117,13 +128,15 @@ private:
 #pragma unroll
         for (int i = 0; i < FIRST * 8 / THREADS; i++) {
             int of = i * (THREADS / 8) + (thread >> 3);
-            copy16(shared + of * ROW_BYTES + (u32)(AT * 8 + (unit ^ (of & 1) << 2)) * 16, from + of * COLUMNS, true);
+            copy16(shared + of * ROW_BYTES + (u32)(AT * 8 + (unit ^ (of & 1) << 2)) * 16, from + of * COLUMNS,
+                   true);
         }
         if (AT == PARTS - 1) {
 #pragma unroll
             for (int i = 0; i < 4 * SECOND * 8 / THREADS; i++) {
                 int of = i * (THREADS / 8) + (thread >> 3);
-                copy16(shared + WEIGHT2 + of * ROW2_BYTES + (u32)(unit ^ (of & 1) << 2) * 16, p.weight2 + of * FIRST + unit * 8, true);
+                copy16(shared + WEIGHT2 + of * ROW2_BYTES + (u32)(unit ^ (of & 1) << 2) * 16,
+                       p.weight2 + of * FIRST + unit * 8, true);
             }
         }
         copies_commit();
@@ -135,10 +148,14 @@ private:
 #pragma unroll
             for (int half = 0; half < 2; half++)
 #pragma unroll
-                for (int of = 0; of < 2; of++) tokens[i][half][of] = *(const uint4*)(from + of * COLUMNS + i * PART_COLUMNS + half * 32 + part * 8);
+                for (int of = 0; of < 2; of++)
+                    tokens[i][half][of] =
+                        *(const uint4*)(from + of * COLUMNS + i * PART_COLUMNS + half * 32 + part * 8);
     }
     /// This lane's channels of a tile of eight columns: two from here on.
-    __device__ __forceinline__ int channel(int tile) const { return (tile >> 2) * 32 + part * 8 + (tile & 3) * 2; }
+    __device__ __forceinline__ int channel(int tile) const {
+        return (tile >> 2) * 32 + part * 8 + (tile & 3) * 2;
+    }
 
     __device__ __forceinline__ void load_near(const f16* hr1) {
         // A token's two pixels of a row, which has half as many as hr0's.
@@ -155,14 +172,18 @@ private:
 #pragma unroll
         for (int j = 0; j < 4; j++)
 #pragma unroll
-            for (int i = 0; i < 2; i++) fine[DOWN][j][i] = *(const uint4*)(from + (channel(j) + i) * (side * side));
+            for (int i = 0; i < 2; i++)
+                fine[DOWN][j][i] = *(const uint4*)(from + (channel(j) + i) * (side * side));
     }
     /// The norm's vectors, the second bias and the vector of the mask, to where the first part of
     /// weights was: 32 floats in the first 128 bytes of a row.
     __device__ __forceinline__ void fetch_vectors(const MasksProblem& p) const {
         if (thread < 48) {
             int line = thread >> 3, at = (thread & 7) * 4;
-            const float* from = line < 2 ? p.norm_weight + line * 32 : line < 4 ? p.norm_bias + (line - 2) * 32 : line == 4 ? p.bias2 : p.vector;
+            const float* from = line < 2    ? p.norm_weight + line * 32
+                                : line < 4  ? p.norm_bias + (line - 2) * 32
+                                : line == 4 ? p.bias2
+                                            : p.vector;
             copy16(shared + line * ROW_BYTES + at * 4, from + at, true);
         }
         copies_commit();
@@ -192,10 +213,12 @@ private:
                 // 64 operations; `zero` it does not see through.
                 const uint4 &a = tokens[AT][half][0], &b = tokens[AT][half][1];
                 u32 zero = (u32)p.grid >> 31;
-                const u32 low[4] = {a.x ^ zero, b.x ^ zero, a.y ^ zero, b.y ^ zero}, high[4] = {a.z ^ zero, b.z ^ zero, a.w ^ zero, b.w ^ zero};
+                const u32 low[4] = {a.x ^ zero, b.x ^ zero, a.y ^ zero, b.y ^ zero},
+                          high[4] = {a.z ^ zero, b.z ^ zero, a.w ^ zero, b.w ^ zero};
 #pragma unroll
                 for (int j = 0; j < 8; j++) {
-                    uint4 weights = shared_unit((rows1 ^ (u32)(half * 64)) + AT * 128 + ((j >> 2) * 32 + (j & 3) * 2) * ROW_BYTES);
+                    uint4 weights = shared_unit((rows1 ^ (u32)(half * 64)) + AT * 128 +
+                                                ((j >> 2) * 32 + (j & 3) * 2) * ROW_BYTES);
                     multiply_add(sums[j], low, weights.x, weights.y);
                     multiply_add(sums[j], high, weights.z, weights.w);
                 }
@@ -281,7 +304,9 @@ public:
 #pragma unroll
         for (int k = 0; k < 4; k++)
 #pragma unroll
-            for (int i = 0; i < 4; i++) first[k][i] = pack(sums[k * 2 + (i >> 1)][(i & 1) * 2], sums[k * 2 + (i >> 1)][(i & 1) * 2 + 1]);
+            for (int i = 0; i < 4; i++)
+                first[k][i] =
+                    pack(sums[k * 2 + (i >> 1)][(i & 1) * 2], sums[k * 2 + (i >> 1)][(i & 1) * 2 + 1]);
         float bias[8], vector[8];
         load_vector(bias, 4), load_vector(vector, 5);
         float logits[2][2][2];  // of a row of pixels, a token, a pixel
@@ -295,14 +320,17 @@ public:
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
                         const uint4& eight = fine[down2][j][i];
-                        float2 a = to_float2(either(right, eight.x, eight.y)), b = to_float2(either(right, eight.z, eight.w));
-                        second[j][i] = bias[j * 2 + i] + (right2 ? a.y : a.x), second[j][i + 2] = bias[j * 2 + i] + (right2 ? b.y : b.x);
+                        float2 a = to_float2(either(right, eight.x, eight.y)),
+                               b = to_float2(either(right, eight.z, eight.w));
+                        second[j][i] = bias[j * 2 + i] + (right2 ? a.y : a.x),
+                        second[j][i + 2] = bias[j * 2 + i] + (right2 ? b.y : b.x);
                     }
 #pragma unroll
                 for (int half = 0; half < 2; half++)
 #pragma unroll
                     for (int j = 0; j < 4; j++) {
-                        uint4 weights = shared_unit((rows2 ^ (u32)(half * 64)) + ((down2 * 2 + right2) * SECOND + j * 2) * ROW2_BYTES);
+                        uint4 weights = shared_unit((rows2 ^ (u32)(half * 64)) +
+                                                    ((down2 * 2 + right2) * SECOND + j * 2) * ROW2_BYTES);
                         multiply_add(second[j], first[half * 2], weights.x, weights.y);
                         multiply_add(second[j], first[half * 2 + 1], weights.z, weights.w);
                     }
@@ -312,7 +340,8 @@ public:
 #pragma unroll
                     for (int j = 0; j < 4; j++)
 #pragma unroll
-                        for (int i = 0; i < 2; i++) sum = fmaf(gelu(second[j][of * 2 + i]), vector[j * 2 + i], sum);
+                        for (int i = 0; i < 2; i++)
+                            sum = fmaf(gelu(second[j][of * 2 + i]), vector[j * 2 + i], sum);
                     logits[down2][of][right2] = sum;
                 }
             }
@@ -322,7 +351,8 @@ public:
 private:
     /// Sums over the quad, each lane of which stores two pixels: of token part % 2, in row part /
     /// 2.
-    __device__ __forceinline__ void store(const MasksProblem& p, const float (&logits)[2][2][2], bool present, bool there) const {
+    __device__ __forceinline__ void store(const MasksProblem& p, const float (&logits)[2][2][2], bool present,
+                                          bool there) const {
         bool second = part & 1, lower = part & 2;
         float of_token[2][2], own[2];
 #pragma unroll
@@ -346,11 +376,13 @@ private:
 // ---- instances ----
 
 extern "C" __global__ void __launch_bounds__(128, 2)
-    mask_decoder_upscale_masks(const f16* x, const f16* hr0, const f16* hr1, const f16* weight1, const float* bias1, const float* norm_weight,
-                  const float* norm_bias, const f16* weight2, const float* bias2, const float* vector, const float* score, float* low,
-                  int grid) {
+    mask_decoder_upscale_masks(const f16* x, const f16* hr0, const f16* hr1, const f16* weight1,
+                               const float* bias1, const float* norm_weight, const float* norm_bias,
+                               const f16* weight2, const float* bias2, const float* vector,
+                               const float* score, float* low, int grid) {
     __shared__ __align__(128) unsigned char memory[Masks::SHARED];
     Masks masks;
-    masks.run(MasksProblem{x, hr0, hr1, weight1, bias1, norm_weight, norm_bias, weight2, bias2, vector, score, low, grid},
+    masks.run(MasksProblem{x, hr0, hr1, weight1, bias1, norm_weight, norm_bias, weight2, bias2, vector, score,
+                           low, grid},
               shared_address(memory));
 }

@@ -51,12 +51,15 @@ Grid: memory_encoder_dwconv7x7 ceil(grid / 8) x ceil(grid / 4); the others ceil(
 constexpr int HIDDEN = 1024, PART = 64, CHUNKS = HIDDEN / PART;  // hidden columns, those of a chunk
 constexpr int MEMORY = 64;                        // columns of a memory
 constexpr int MIX_TOKENS = 32, MIX_WARPS = 8, MIX_THREADS = MIX_WARPS * 32;
-constexpr int EIGHT = PART / MIX_WARPS;          // hidden columns of a chunk, or columns of a memory, that a warp makes
+// Hidden columns of a chunk, or columns of a memory, that a warp makes.
+constexpr int EIGHT = PART / MIX_WARPS;
 constexpr int OWN = WIDTH / MIX_WARPS;            // columns of the sum that a warp makes
 constexpr int SLOTS = 5, AHEAD = SLOTS - 1;       // steps: two of U, then two of D
-constexpr u32 STEP_BYTES = 2048;                  // of a warp: half a row's columns of its eight rows of U, or half of its rows' 64 columns of D
+// Of a warp: half a row's columns of its eight rows of U, or half of its rows' 64 columns of D.
+constexpr u32 STEP_BYTES = 2048;
 constexpr u32 HIDDEN_BYTES = MIX_TOKENS * PART * 2;
-constexpr u32 RING = MIX_TOKENS * ROW;            // behind y, then two chunks of hidden columns, then the sums
+// Behind y, then two chunks of hidden columns, then the sums.
+constexpr u32 RING = MIX_TOKENS * ROW;
 constexpr u32 MIX_SHARED = RING + MIX_WARPS * SLOTS * STEP_BYTES;
 static_assert(EIGHT == 8 && OWN == 32, "fragments");
 static_assert(MIX_SHARED == 98304 && SPREAD_SHARED == 71680, "what launches ask for");
@@ -85,7 +88,8 @@ __device__ __forceinline__ u32 turned(int row) { return ((row & 1) << 6) | ((row
 template <bool LAST>
 class Mix {
     int warp, lane, group, part, first;  // `first` token of the block
-    u32 shared, slot, spare;             // where the step's weights are, and those of the step before were: the warp's
+    // Where the step's weights are, and those of the step before were: the warp's.
+    u32 shared, slot, spare;
     u32 left[2][WIDTH / 16][4];          // y of the block's tokens, as left factor
     float sums[2][OWN / 8][4];           // of columns OWN warp + 8 part + 2 i and the next
 
@@ -117,14 +121,16 @@ class Mix {
     /// lane's unit in the first.
     __device__ __forceinline__ void fetch_up(u32 to, const f16* rows, int half) const {
 #pragma unroll
-        for (int i = 0; i < 4; i++) copy16(to + i * ROW + (copy_up ^ (i * 16)), rows + i * 2 * WIDTH + half * (WIDTH / 2), true);
+        for (int i = 0; i < 4; i++)
+            copy16(to + i * ROW + (copy_up ^ (i * 16)), rows + i * 2 * WIDTH + half * (WIDTH / 2), true);
     }
     /// Starts the copies of `half` of the warp's rows of a chunk of D.
     __device__ __forceinline__ void fetch_down(u32 to, int chunk, int half) const {
         const f16* rows = own_down + chunk * PART + half * 4 * HIDDEN;
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            copy16(to + i * 512 + (copy_down ^ ((i & 1) * 32)), rows + ((i & 1) * 16 + (i >> 1) * 2) * HIDDEN, true);
+            copy16(to + i * 512 + (copy_down ^ ((i & 1) * 32)), rows + ((i & 1) * 16 + (i >> 1) * 2) * HIDDEN,
+                   true);
     }
     /// Waits for a step's weights. All lanes are behind the step before: its slot may be filled.
     __device__ __forceinline__ void step_begin() const {
@@ -150,7 +156,8 @@ class Mix {
             copies_commit();
             u32 b[4][4];
 #pragma unroll
-            for (int k = 0; k < 4; k++) load_matrices(b[k], slot + (k >> 1) * 128 + (read_up ^ ((k & 1) * 64)));
+            for (int k = 0; k < 4; k++)
+                load_matrices(b[k], slot + (k >> 1) * 128 + (read_up ^ ((k & 1) * 64)));
 #pragma unroll
             for (int k = 0; k < 4; k++)
 #pragma unroll
@@ -173,7 +180,8 @@ class Mix {
         for (int m = 0; m < 2; m++)
 #pragma unroll
             for (int i = 0; i < 2; i++)
-                store_shared_word(to + (m * 16 + i * 8) * 128, to_f16x2(gelu(hidden[m][i * 2]), gelu(hidden[m][i * 2 + 1])));
+                store_shared_word(to + (m * 16 + i * 8) * 128,
+                                  to_f16x2(gelu(hidden[m][i * 2]), gelu(hidden[m][i * 2 + 1])));
     }
 
     /// Two steps: a chunk of the hidden columns by the warp's rows of D.
@@ -199,7 +207,8 @@ class Mix {
 #pragma unroll
                     for (int m = 0; m < 2; m++)
 #pragma unroll
-                        for (int n = 0; n < 2; n++) multiply_add(sums[m][half * 2 + n], a[i][m], b[n][i * 2], b[n][i * 2 + 1]);
+                        for (int n = 0; n < 2; n++)
+                            multiply_add(sums[m][half * 2 + n], a[i][m], b[n][i * 2], b[n][i * 2 + 1]);
             }
             step_end();
         }
@@ -212,7 +221,8 @@ class Mix {
 #pragma unroll
         for (int k = 0; k < WIDTH / 16; k++)
 #pragma unroll
-            for (int m = 0; m < 2; m++) load_matrices(left[m][k], (from ^ ((k & 3) * 32)) + (k >> 2) * 128 + m * 16 * ROW);
+            for (int m = 0; m < 2; m++)
+                load_matrices(left[m][k], (from ^ ((k & 3) * 32)) + (k >> 2) * 128 + m * 16 * ROW);
     }
 
     /// The sums begin with x and D's bias, and y becomes the left factor, while the first weights
@@ -222,13 +232,16 @@ class Mix {
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             int row = i * 8 + warp;
-            copy16(shared + row * ROW + (lane >> 3) * 128 + ((lane & 7) * 16 ^ turned(row)), p.y + from(row) + lane * 8, true);
+            copy16(shared + row * ROW + (lane >> 3) * 128 + ((lane & 7) * 16 ^ turned(row)),
+                   p.y + from(row) + lane * 8, true);
         }
         copies_commit();
 #pragma unroll
-        for (int half = 0; half < 2; half++) fetch_up(slot + half * STEP_BYTES, own_up, half), copies_commit();
+        for (int half = 0; half < 2; half++)
+            fetch_up(slot + half * STEP_BYTES, own_up, half), copies_commit();
 #pragma unroll
-        for (int half = 0; half < 2; half++) fetch_down(slot + (2 + half) * STEP_BYTES, 0, half), copies_commit();
+        for (int half = 0; half < 2; half++)
+            fetch_down(slot + (2 + half) * STEP_BYTES, 0, half), copies_commit();
         int column = warp * OWN + part * 8;
         float4 bias[2] = {load_floats(p.down_bias + column), load_floats(p.down_bias + column + 4)};
         uint4 own[2][2];
@@ -244,7 +257,8 @@ class Mix {
 #pragma unroll
             for (int i = 0; i < 2; i++) {
                 u32 words[4] = {own[m][i].x, own[m][i].y, own[m][i].z, own[m][i].w};
-                float of[8] = {bias[0].x, bias[0].y, bias[0].z, bias[0].w, bias[1].x, bias[1].y, bias[1].z, bias[1].w};
+                float of[8] = {bias[0].x, bias[0].y, bias[0].z, bias[0].w,
+                               bias[1].x, bias[1].y, bias[1].z, bias[1].w};
 #pragma unroll
                 for (int n = 0; n < 4; n++) {
                     float2 pair = to_float2(words[n]);
@@ -260,9 +274,10 @@ class Mix {
         for (int m = 0; m < 2; m++)
 #pragma unroll
             for (int i = 0; i < 2; i++)
-                store(m * 16 + i * 8 + group,
-                      make_uint4(pack(sums[m][0][i * 2], sums[m][0][i * 2 + 1]), pack(sums[m][1][i * 2], sums[m][1][i * 2 + 1]),
-                                 pack(sums[m][2][i * 2], sums[m][2][i * 2 + 1]), pack(sums[m][3][i * 2], sums[m][3][i * 2 + 1])));
+                store(m * 16 + i * 8 + group, make_uint4(pack(sums[m][0][i * 2], sums[m][0][i * 2 + 1]),
+                                                         pack(sums[m][1][i * 2], sums[m][1][i * 2 + 1]),
+                                                         pack(sums[m][2][i * 2], sums[m][2][i * 2 + 1]),
+                                                         pack(sums[m][3][i * 2], sums[m][3][i * 2 + 1])));
     }
 
     /// The sums' product with the memories' weight, whose two steps are the last of the ring.
@@ -272,7 +287,9 @@ class Mix {
         if (*p.score <= 0.0f) bias.x += absent.x, bias.y += absent.y;
         block_barrier();  // nobody needs the hidden columns
         u32 to = shared + (warp >> 1) * 128;
-        each_unit([&](int row, uint4 unit) { store_shared_unit(to + row * ROW + (((warp & 1) * 64 + part * 16) ^ turned(row)), unit); });
+        each_unit([&](int row, uint4 unit) {
+            store_shared_unit(to + row * ROW + (((warp & 1) * 64 + part * 16) ^ turned(row)), unit);
+        });
         block_barrier();
         load_left();
         float result[2][4];
@@ -282,7 +299,8 @@ class Mix {
 #pragma unroll
             for (int i = 0; i < 2; i++) {
                 int at = token(m * 16 + i * 8 + group);
-                if (at < p.tokens) *(u32*)(p.memory + at * MEMORY + column) = pack(result[m][i * 2], result[m][i * 2 + 1]);
+                if (at < p.tokens)
+                    *(u32*)(p.memory + at * MEMORY + column) = pack(result[m][i * 2], result[m][i * 2 + 1]);
             }
     }
 
@@ -309,7 +327,8 @@ public:
         if (LAST) project(p);
         else
             each_unit([&](int row, uint4 unit) {
-                if (token(row) < p.tokens) store_unit(p.out + token(row) * WIDTH + warp * OWN + part * 8, unit);
+                if (token(row) < p.tokens)
+                    store_unit(p.out + token(row) * WIDTH + warp * OWN + part * 8, unit);
             });
     }
 };
@@ -318,22 +337,28 @@ public:
 
 /// 71680 bytes of shared memory.
 extern "C" __global__ void __launch_bounds__(SPREAD_THREADS, 2)
-    memory_encoder_dwconv7x7(const f16* x, const float* weight, const float* bias, const float* norm_weight, const float* norm_bias, f16* y, int grid) {
+    memory_encoder_dwconv7x7(const f16* x, const float* weight, const float* bias, const float* norm_weight,
+                             const float* norm_bias, f16* y, int grid) {
     extern __shared__ __align__(1024) unsigned char memory[];
     Spread().run({x, weight, bias, norm_weight, norm_bias, y, grid}, shared_address(memory));
 }
 
 /// 98304 bytes of shared memory.
 extern "C" __global__ void __launch_bounds__(MIX_THREADS, 1)
-    memory_encoder_convnext_mlp(const f16* y, const f16* x, const f16* up, const float* up_bias, const f16* down, const float* down_bias, f16* out, int tokens) {
+    memory_encoder_convnext_mlp(const f16* y, const f16* x, const f16* up, const float* up_bias,
+                                const f16* down, const float* down_bias, f16* out, int tokens) {
     extern __shared__ __align__(1024) unsigned char memory[];
     Mix<false>().run({y, x, up, up_bias, down, down_bias, out, tokens}, shared_address(memory));
 }
 
 /// 98304 bytes of shared memory.
 extern "C" __global__ void __launch_bounds__(MIX_THREADS, 1)
-    memory_encoder_convnext_mlp_proj(const f16* y, const f16* x, const f16* up, const float* up_bias, const f16* down, const float* down_bias, const f16* out_weight,
-                const float* out_bias, const float* score, const float* absent, f16* result, int tokens) {
+    memory_encoder_convnext_mlp_proj(const f16* y, const f16* x, const f16* up, const float* up_bias,
+                                     const f16* down, const float* down_bias, const f16* out_weight,
+                                     const float* out_bias, const float* score, const float* absent,
+                                     f16* result, int tokens) {
     extern __shared__ __align__(1024) unsigned char memory[];
-    Mix<true>().run({y, x, up, up_bias, down, down_bias, nullptr, tokens, out_weight, out_bias, score, absent, result}, shared_address(memory));
+    Mix<true>().run(
+        {y, x, up, up_bias, down, down_bias, nullptr, tokens, out_weight, out_bias, score, absent, result},
+        shared_address(memory));
 }

@@ -19,11 +19,16 @@ Needs attention.cuh and f16x2.cuh in front.
 
 __device__ __forceinline__ float4 shared_floats(u32 address) {
     float4 r;
-    asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w) : "r"(address) : "memory");
+    asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
+                 : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w)
+                 : "r"(address)
+                 : "memory");
     return r;
 }
 __device__ __forceinline__ void store_shared_unit(u32 address, uint4 unit) {
-    asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(unit.x), "r"(unit.y), "r"(unit.z), "r"(unit.w) : "memory");
+    asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(unit.x), "r"(unit.y),
+                 "r"(unit.z), "r"(unit.w)
+                 : "memory");
 }
 /// Asked for where it stands: no such load moves to where what it brings is used.
 __device__ __forceinline__ float2 load_pair(const float* from) {
@@ -33,16 +38,23 @@ __device__ __forceinline__ float2 load_pair(const float* from) {
 }
 __device__ __forceinline__ float4 load_floats(const float* from) {
     float4 r;
-    asm volatile("ld.global.nc.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w) : "l"(from));
+    asm volatile("ld.global.nc.v4.f32 {%0,%1,%2,%3}, [%4];"
+                 : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w)
+                 : "l"(from));
     return r;
 }
 __device__ __forceinline__ uint4 load_unit(const f16* from) {
     uint4 r;
-    asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "l"(from) : "memory");
+    asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w)
+                 : "l"(from)
+                 : "memory");
     return r;
 }
 __device__ __forceinline__ void store_unit(f16* to, uint4 unit) {
-    asm volatile("st.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(to), "r"(unit.x), "r"(unit.y), "r"(unit.z), "r"(unit.w) : "memory");
+    asm volatile("st.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(to), "r"(unit.x), "r"(unit.y), "r"(unit.z),
+                 "r"(unit.w)
+                 : "memory");
 }
 
 // ---- blocks ----
@@ -52,12 +64,15 @@ constexpr u32 ROW = WIDTH * 2;        // bytes of a token
 constexpr float BLOCK_EPSILON = 1e-6f;
 
 constexpr int TAPS = 7, REACH = TAPS / 2;
-constexpr int SPREAD_ROWS = 4, SPREAD_COLUMNS = 8;                                             // pixels of a block
+// Pixels of a block.
+constexpr int SPREAD_ROWS = 4, SPREAD_COLUMNS = 8;
 constexpr int SPREAD_THREADS = SPREAD_ROWS * WIDTH / 2, SPREAD_WARPS = SPREAD_THREADS / 32;
-constexpr int FROM_ROWS = SPREAD_ROWS + TAPS - 1, FROM_COLUMNS = SPREAD_COLUMNS + TAPS - 1;    // pixels that these are made of
+// Pixels that these are made of.
+constexpr int FROM_ROWS = SPREAD_ROWS + TAPS - 1, FROM_COLUMNS = SPREAD_COLUMNS + TAPS - 1;
 constexpr int SPREAD_SHARED = FROM_ROWS * FROM_COLUMNS * ROW;
 static_assert(FROM_COLUMNS <= SPREAD_WARPS, "a warp copies a column");
-static_assert(SPREAD_ROWS * SPREAD_COLUMNS * WIDTH * 4 <= (TAPS - 1) * FROM_COLUMNS * ROW, "sums take the first rows' place");
+static_assert(SPREAD_ROWS * SPREAD_COLUMNS * WIDTH * 4 <= (TAPS - 1) * FROM_COLUMNS * ROW,
+              "sums take the first rows' place");
 
 /// What a launch of memory_encoder_dwconv7x7 is given.
 struct SpreadProblem {
@@ -126,7 +141,8 @@ class Spread {
 
     /// The norm of a pixel whose sums are in shared memory: a lane has channels 4 lane to 4 lane +
     /// 3 of each half.
-    __device__ __forceinline__ void normalize(const SpreadProblem& p, int pixel, const float4 (&weight)[2], const float4 (&bias)[2]) const {
+    __device__ __forceinline__ void normalize(const SpreadProblem& p, int pixel, const float4 (&weight)[2],
+                                              const float4 (&bias)[2]) const {
         int y = top + pixel / SPREAD_COLUMNS, x = left + pixel % SPREAD_COLUMNS;
         float4 at[2];
         float mean = 0.0f, square = 0.0f;
@@ -150,8 +166,10 @@ class Spread {
 #pragma unroll
         for (int i = 0; i < 2; i++)
             *(uint2*)(p.y + (y * p.grid + x) * WIDTH + i * (WIDTH / 2) + lane * 4) =
-                make_uint2(pack(fmaf(at[i].x * scale, weight[i].x, bias[i].x), fmaf(at[i].y * scale, weight[i].y, bias[i].y)),
-                           pack(fmaf(at[i].z * scale, weight[i].z, bias[i].z), fmaf(at[i].w * scale, weight[i].w, bias[i].w)));
+                make_uint2(pack(fmaf(at[i].x * scale, weight[i].x, bias[i].x),
+                                fmaf(at[i].y * scale, weight[i].y, bias[i].y)),
+                           pack(fmaf(at[i].z * scale, weight[i].z, bias[i].z),
+                                fmaf(at[i].w * scale, weight[i].w, bias[i].w)));
     }
 
 public:
@@ -169,9 +187,11 @@ public:
         }
         // To the place of rows that the last row of taps does not take.
 #pragma unroll
-        for (int i = 0; i < SPREAD_COLUMNS; i++) store_shared_pair(shared + ((row * SPREAD_COLUMNS + i) * WIDTH + channel) * 4, sums[i]);
+        for (int i = 0; i < SPREAD_COLUMNS; i++)
+            store_shared_pair(shared + ((row * SPREAD_COLUMNS + i) * WIDTH + channel) * 4, sums[i]);
         block_barrier();
 #pragma unroll
-        for (int i = 0; i < SPREAD_ROWS * SPREAD_COLUMNS / SPREAD_WARPS; i++) normalize(p, i * SPREAD_WARPS + warp, weight, bias);
+        for (int i = 0; i < SPREAD_ROWS * SPREAD_COLUMNS / SPREAD_WARPS; i++)
+            normalize(p, i * SPREAD_WARPS + warp, weight, bias);
     }
 };

@@ -8,14 +8,18 @@ in common with the first two.
 
 __device__ __forceinline__ float4 shared_floats(u32 address) {
     float4 r;
-    asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w) : "r"(address) : "memory");
+    asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
+                 : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w)
+                 : "r"(address)
+                 : "memory");
     return r;
 }
 
 // ---- attention ----
 
 constexpr float NORM_EPSILON = 1e-6f;
-constexpr int ACROSS = 16, DOWN = 8;  // pixels of a block's result, of both kernels: 16 are the rows of an `mma`
+// Pixels of a block's result, of both kernels: 16 are the rows of an `mma`.
+constexpr int ACROSS = 16, DOWN = 8;
 
 /// Of the four lanes that share a row.
 __device__ __forceinline__ float quad_sum(float x) {
@@ -37,13 +41,20 @@ public:
     static constexpr int THREADS = 128;
 
 private:
-    static constexpr int CHANNELS = 64, ROWS = 2 * DOWN + 1;          // of the result; of `narrow`, with the one above
-    static constexpr u32 PIXEL = 32, TAP = 32;                        // bytes of a pixel of `narrow`, of a tap's weights
-    static constexpr u32 WEIGHT_PITCH = 9 * TAP + 16;                 // an odd number of units: eight rows' units are in eight places
-    static constexpr u32 TILE = CHANNELS * WEIGHT_PITCH;              // where `narrow` lies, behind the weights
-    static constexpr u32 PITCH = (2 * ACROSS + 1) * PIXEL;            // of its rows, with the column to the left
-    static constexpr u32 ODD = (ACROSS + 1) * PIXEL;                  // of which odd columns lie behind the even ones
-    static constexpr int LINE = 4 * ACROSS, LINES = THREADS / LINE;   // threads that copy a row, but for that column; rows at a time
+    // Of the result; of `narrow`, with the one above.
+    static constexpr int CHANNELS = 64, ROWS = 2 * DOWN + 1;
+    // Bytes of a pixel of `narrow`, of a tap's weights.
+    static constexpr u32 PIXEL = 32, TAP = 32;
+    // An odd number of units: eight rows' units are in eight places.
+    static constexpr u32 WEIGHT_PITCH = 9 * TAP + 16;
+    // Where `narrow` lies, behind the weights.
+    static constexpr u32 TILE = CHANNELS * WEIGHT_PITCH;
+    // Of its rows, with the column to the left.
+    static constexpr u32 PITCH = (2 * ACROSS + 1) * PIXEL;
+    // Of which odd columns lie behind the even ones.
+    static constexpr u32 ODD = (ACROSS + 1) * PIXEL;
+    // Threads that copy a row, but for that column; rows at a time.
+    static constexpr int LINE = 4 * ACROSS, LINES = THREADS / LINE;
     static constexpr u32 VECTORS = TILE + ROWS * PITCH;
 
 public:
@@ -57,13 +68,16 @@ private:
 
     /// Where half of a pixel lies: halves change places with every fourth pixel, so that eight
     /// pixels' halves are in eight places.
-    __device__ __forceinline__ static u32 half_at(int pixel, int half) { return pixel * PIXEL + (half ^ (pixel >> 2 & 1)) * 16; }
+    __device__ __forceinline__ static u32 half_at(int pixel, int half) {
+        return pixel * PIXEL + (half ^ (pixel >> 2 & 1)) * 16;
+    }
 
     /// Starts the copies of the rows FIRST, FIRST + 2, ... of the tile, but for its first column.
     /// Zeros around what is convolved.
     template <int FIRST>
     __device__ __forceinline__ void fetch_rows(const WidenProblem& p) const {
-        int side = p.grid * 4, top = blockIdx.y * (2 * DOWN) - 1, line = threadIdx.x / LINE, half = threadIdx.x & 1;
+        int side = p.grid * 4, top = blockIdx.y * (2 * DOWN) - 1, line = threadIdx.x / LINE,
+            half = threadIdx.x & 1;
         int column = (threadIdx.x % LINE >> 1) + 1, x = blockIdx.x * (2 * ACROSS) - 1 + column;
         u32 to = shared + TILE + (column & 1) * ODD + half_at(column >> 1, half);
 #pragma unroll
@@ -86,7 +100,8 @@ private:
     /// in which sums have channels.
     template <int ROW>
     __device__ __forceinline__ void fetch_weights(const WidenProblem& p) const {
-        int channel = threadIdx.x >> 1, row = (channel & 32) + (channel & 6) * 4 + (channel >> 3 & 3) * 2 + (channel & 1);
+        int channel = threadIdx.x >> 1,
+            row = (channel & 32) + (channel & 6) * 4 + (channel >> 3 & 3) * 2 + (channel & 1);
         u32 to = shared + row * WEIGHT_PITCH + ROW * 3 * TAP + (threadIdx.x & 1) * 16;
         const f16* from = p.weight + channel * 144 + ROW * 48 + (threadIdx.x & 1) * 8;
 #pragma unroll
@@ -102,7 +117,8 @@ private:
     __device__ __forceinline__ void load_vector(float (&to)[16], int vector) const {
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            float4 four = shared_floats(shared + VECTORS + vector * (CHANNELS * 4) + (i >> 1) * 128 + (lane_of() & 3) * 32 + (i & 1) * 16);
+            float4 four = shared_floats(shared + VECTORS + vector * (CHANNELS * 4) + (i >> 1) * 128 +
+                                        (lane_of() & 3) * 32 + (i & 1) * 16);
             to[i * 4] = four.x, to[i * 4 + 1] = four.y, to[i * 4 + 2] = four.z, to[i * 4 + 3] = four.w;
         }
     }
@@ -112,18 +128,21 @@ private:
     __device__ __forceinline__ void multiply() {
         int lane = lane_of(), pixel = lane & 15, half = lane >> 4;
         u32 rows = shared + TILE + ((threadIdx.x >> 5) * 4 + ROW) * PITCH;
-        u32 weights = shared + ((lane >> 4) * 8 + (lane & 7)) * WEIGHT_PITCH + ROW * 3 * TAP + (lane >> 3 & 1) * 16;
+        u32 weights =
+            shared + ((lane >> 4) * 8 + (lane & 7)) * WEIGHT_PITCH + ROW * 3 * TAP + (lane >> 3 & 1) * 16;
 #pragma unroll
         for (int dx = 0; dx < 3; dx++) {
             u32 a[2][4], b[4][4];
 #pragma unroll
-            for (int i = 0; i < 2; i++) load_matrices(a[i], rows + i * 2 * PITCH + (dx & 1) * ODD + half_at(pixel + (dx >> 1), half));
+            for (int i = 0; i < 2; i++)
+                load_matrices(a[i], rows + i * 2 * PITCH + (dx & 1) * ODD + half_at(pixel + (dx >> 1), half));
 #pragma unroll
             for (int i = 0; i < 4; i++) load_matrices(b[i], weights + i * 16 * WEIGHT_PITCH + dx * TAP);
 #pragma unroll
             for (int i = 0; i < 8; i++)
 #pragma unroll
-                for (int k = 0; k < 2; k++) multiply_add(sums[k][i], a[k], b[i >> 1][(i & 1) * 2], b[i >> 1][(i & 1) * 2 + 1]);
+                for (int k = 0; k < 2; k++)
+                    multiply_add(sums[k][i], a[k], b[i >> 1][(i & 1) * 2], b[i >> 1][(i & 1) * 2 + 1]);
         }
     }
 
@@ -147,22 +166,26 @@ private:
             }
 #pragma unroll
         for (int k = 0; k < 4; k++)
-            roots[k >> 1][k & 1] = reciprocal_root_ftz(fmaf(quad_sum(squares[k >> 1][k & 1]), 1.0f / CHANNELS, NORM_EPSILON));
+            roots[k >> 1][k & 1] =
+                reciprocal_root_ftz(fmaf(quad_sum(squares[k >> 1][k & 1]), 1.0f / CHANNELS, NORM_EPSILON));
     }
     /// Norm, activation and store of a pixel.
-    __device__ __forceinline__ void finish(const WidenProblem& p, const float (&weight)[16], const float (&bias)[16], float root, int row,
-                                           int half) const {
-        int side = p.grid * 2, y = blockIdx.y * DOWN + (threadIdx.x >> 5) * 2 + row, x = blockIdx.x * ACROSS + half * 8 + (lane_of() >> 2);
+    __device__ __forceinline__ void finish(const WidenProblem& p, const float (&weight)[16],
+                                           const float (&bias)[16], float root, int row, int half) const {
+        int side = p.grid * 2, y = blockIdx.y * DOWN + (threadIdx.x >> 5) * 2 + row,
+            x = blockIdx.x * ACROSS + half * 8 + (lane_of() >> 2);
         u32 words[8];
 #pragma unroll
         for (int i = 0; i < 8; i++) {
             const float* of = &sums[row][i][half * 2];
-            float first = fmaf(of[0] * root, weight[2 * i], bias[2 * i]), second = fmaf(of[1] * root, weight[2 * i + 1], bias[2 * i + 1]);
+            float first = fmaf(of[0] * root, weight[2 * i], bias[2 * i]),
+                  second = fmaf(of[1] * root, weight[2 * i + 1], bias[2 * i + 1]);
             words[i] = pack(gelu(first), gelu(second));
         }
         if (x >= side || y >= side) return;
         uint4* to = (uint4*)(p.wide + (y * side + x) * CHANNELS) + (lane_of() & 3);
-        to[0] = make_uint4(words[0], words[1], words[2], words[3]), to[4] = make_uint4(words[4], words[5], words[6], words[7]);
+        to[0] = make_uint4(words[0], words[1], words[2], words[3]),
+        to[4] = make_uint4(words[4], words[5], words[6], words[7]);
     }
 
 public:

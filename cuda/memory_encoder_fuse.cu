@@ -50,7 +50,8 @@ __device__ __forceinline__ void store_shared_pair(u32 address, float first, floa
     asm volatile("st.shared.v2.f32 [%0], {%1,%2};" ::"r"(address), "f"(first), "f"(second) : "memory");
 }
 __device__ __forceinline__ void store_unit(f16* to, const u32 (&r)[4]) {
-    asm volatile("st.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(to), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
+    asm volatile("st.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(to), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+                 : "memory");
 }
 
 // ---- attention ----
@@ -65,11 +66,12 @@ constexpr int WARPS = 8, JOIN_THREADS = WARPS * 32;
 constexpr int WARP_COLUMNS = COLUMNS / WARPS;
 constexpr int STEP = 32;                                   // columns that are multiplied at a time
 constexpr int AHEAD = 3;                                   // steps whose weights are under way
-constexpr int CONVOLUTION = TAPS * CHANNELS / STEP, PRODUCT = COLUMNS / STEP;  // steps of the three products, one after the other
+constexpr int CONVOLUTION = TAPS * CHANNELS / STEP, PRODUCT = COLUMNS / STEP;  // steps of a matmul
 constexpr float NORM_EPSILON = 1e-6f;
 
-constexpr u32 PIXEL = CHANNELS * 2, CHANNEL = TILE * 2, ROW = COLUMNS * 2;  // bytes of a row of pixels, of feat, of hidden
-constexpr u32 STATISTIC = WARPS * 8 + 16;                                   // of a token: each warp's; 16, so that tokens are in different banks
+// Bytes of a row of pixels, of feat, of hidden.
+constexpr u32 PIXEL = CHANNELS * 2, CHANNEL = TILE * 2, ROW = COLUMNS * 2;
+constexpr u32 STATISTIC = WARPS * 8 + 16;  // of a token, each warp's; 16 bytes against bank conflicts
 // Offsets in shared memory. `hidden` comes where the pixels were.
 constexpr u32 FEATURES = HIGH * WIDE * PIXEL;
 constexpr u32 STATISTICS = FEATURES + COLUMNS * CHANNEL;
@@ -78,7 +80,7 @@ enum Constants { BIAS, NORM_WEIGHT, NORM_BIAS, SUM_BIAS, CONSTANT_ROWS };
 constexpr u32 WEIGHTS = CONSTANTS + CONSTANT_ROWS * COLUMNS * 4;
 constexpr u32 LANES = 32 * 16, STEP_BYTES = WARPS * 4 * LANES;  // of a unit of each lane; of a step's weights
 constexpr u32 JOIN_BYTES = WEIGHTS + AHEAD * STEP_BYTES;
-static_assert(FEATURES >= TILE * ROW && JOIN_BYTES == 93312 && CONSTANT_ROWS * COLUMNS / 4 == JOIN_THREADS, "shared memory");
+static_assert(FEATURES >= TILE * ROW && CONSTANT_ROWS * COLUMNS / 4 == JOIN_THREADS, "shared memory");
 
 /// Everything a launch is given. All begin at multiples of 16 bytes; the grid is even.
 struct JoinProblem {
@@ -92,14 +94,17 @@ struct JoinProblem {
 
 class Join {
     u32 shared;
-    int warp, lane, group, part;  // the lane's place in fragments: row `group` and the eighth behind it, columns 8 part to 8 part + 7 of a step
+    // The lane's rows of a fragment, `group` and group + 8, and columns 8 part to 8 part + 7 of a step.
+    int warp, lane, group, part;
     int column;                   // of the result: this lane's first of eight
     // This lane's first row of each weight; what is fetched next of which, of rows how wide, and
     // how many steps were fetched.
     const f16 *convolution, *feature, *mask, *next;
     int width, fetched;
-    u32 own, place;               // where this lane's weights lie; of the three steps there the one whose turn it is
-    float sums[DOWN][4][4];       // of a row of tokens: columns 2 i and 2 i + 1 of the lane's, of token `group`, then of the eighth behind it
+    // Where this lane's weights lie; of the three steps there the one whose turn it is.
+    u32 own, place;
+    // Of a row of tokens: the lane's columns 2 i and 2 i + 1, of tokens `group` and group + 8.
+    float sums[DOWN][4][4];
 
     /// Starts the copies of the next step's weights, to where the turn is: a group, an empty one
     /// behind the last. Column n of a fragment's eight is the warp's column 8 (n / 2) + 2 i + n %
@@ -114,23 +119,30 @@ class Join {
         if (fetched == CONVOLUTION) next = feature, width = COLUMNS;
         if (fetched == CONVOLUTION + PRODUCT) next = mask;
     }
-    __device__ __forceinline__ void turn() { place = place == (AHEAD - 1) * STEP_BYTES ? 0 : place + STEP_BYTES; }
+    __device__ __forceinline__ void turn() {
+        place = place == (AHEAD - 1) * STEP_BYTES ? 0 : place + STEP_BYTES;
+    }
 
     /// Starts the copies of the tile's pixels, and of what is added and scaled: a group. Units of
     /// pixels are swapped by fours, so that four units of two tokens side by side, whose pixels lie
     /// two apart, are in eight places.
     __device__ __forceinline__ void fetch_pixels(const JoinProblem& p) const {
-        int top = (int)blockIdx.y * 2 * DOWN - 1, left = (int)blockIdx.x * 2 * ACROSS - 1, unit = threadIdx.x & 7, at = threadIdx.x >> 3;
+        int top = (int)blockIdx.y * 2 * DOWN - 1, left = (int)blockIdx.x * 2 * ACROSS - 1,
+            unit = threadIdx.x & 7, at = threadIdx.x >> 3;
         static_assert(JOIN_THREADS / 8 == WIDE - 1, "all but the last pixel of a row");
 #pragma unroll
         for (int row = 0; row < HIGH; row++) fetch_pixel(p, top, left, row, at, unit);
         if (at < HIGH) fetch_pixel(p, top, left, at, WIDE - 1, unit);
         int row = threadIdx.x >> 6;
-        const float* from = row == BIAS ? p.bias : row == NORM_WEIGHT ? p.norm_weight : row == NORM_BIAS ? p.norm_bias : p.sum_bias;
+        const float* from = row == BIAS          ? p.bias
+                            : row == NORM_WEIGHT ? p.norm_weight
+                            : row == NORM_BIAS   ? p.norm_bias
+                                                 : p.sum_bias;
         copy16(shared + CONSTANTS + threadIdx.x * 16, from + (threadIdx.x & 63) * 4, true);
         copies_commit();
     }
-    __device__ __forceinline__ void fetch_pixel(const JoinProblem& p, int top, int left, int row, int place, int unit) const {
+    __device__ __forceinline__ void fetch_pixel(const JoinProblem& p, int top, int left, int row, int place,
+                                                int unit) const {
         int side = 2 * p.grid, y = top + row, x = left + place;
         bool valid = y >= 0 && x >= 0 && x < side;  // no tile ends below the grid, which is even
         u32 to = shared + (row * WIDE + place) * PIXEL + (unit * 16 ^ (place & 2) << 5);
@@ -144,20 +156,23 @@ class Join {
     /// Starts the copies of the tile's features. Rows of a channel begin at multiples of 16 bytes
     /// if the grid is one of eight, else of four.
     __device__ __forceinline__ void fetch_features(const JoinProblem& p) const {
-        int first = (int)blockIdx.y * DOWN * p.grid, left = (int)blockIdx.x * ACROSS, tokens = p.grid * p.grid;
+        int first = (int)blockIdx.y * DOWN * p.grid, left = (int)blockIdx.x * ACROSS,
+            tokens = p.grid * p.grid;
         if (p.grid % 8 == 0) {
             int unit = threadIdx.x & 3, x = left + (unit & 1) * 8, token = first + (unit >> 1) * p.grid + x;
 #pragma unroll
             for (int i = 0; i < COLUMNS; i += JOIN_THREADS / 4) {
                 int channel = i + (threadIdx.x >> 2);
-                copy16(shared + feature_at(channel, unit), p.feat + (x < p.grid ? channel * tokens + token : 0), x < p.grid);
+                copy16(shared + feature_at(channel, unit),
+                       p.feat + (x < p.grid ? channel * tokens + token : 0), x < p.grid);
             }
         } else {
             int pair = threadIdx.x & 15, x = left + (pair & 7) * 2, token = first + (pair >> 3) * p.grid + x;
 #pragma unroll 1
             for (int i = 0; i < COLUMNS; i += JOIN_THREADS / 16) {
                 int channel = i + (threadIdx.x >> 4);
-                copy4(shared + feature_at(channel, pair >> 2) + (pair & 3) * 4, p.feat + (x < p.grid ? channel * tokens + token : 0), x < p.grid);
+                copy4(shared + feature_at(channel, pair >> 2) + (pair & 3) * 4,
+                      p.feat + (x < p.grid ? channel * tokens + token : 0), x < p.grid);
             }
         }
     }
@@ -209,7 +224,8 @@ class Join {
 #pragma unroll
             for (int down = 0; down < DOWN; down++)
 #pragma unroll
-                for (int i = 0; i < 4; i++) multiply_add(sums[down][i], a[down][half], b[i][half * 2], b[i][half * 2 + 1]);
+                for (int i = 0; i < 4; i++)
+                    multiply_add(sums[down][i], a[down][half], b[i][half * 2], b[i][half * 2 + 1]);
     }
 
     // All three products are loops: straight on they would be three times the instructions, which
@@ -226,7 +242,8 @@ class Join {
                     u32 first = at + (swap ^ ((step & 1) ^ dx >> 1) << 6) + dx * PIXEL;
 #pragma unroll
                     for (int down = 0; down < DOWN; down++)
-                        left_factor(a[down], first + down * 2 * WIDE * PIXEL, first + (down * 2 * WIDE + 16) * PIXEL);
+                        left_factor(a[down], first + down * 2 * WIDE * PIXEL,
+                                    first + (down * 2 * WIDE + 16) * PIXEL);
                 });
     }
 
@@ -249,12 +266,14 @@ class Join {
                 }
 #pragma unroll
                 for (int mask = 1; mask < 4; mask *= 2) {
-                    float other = from_lane(mean, mask), more = from_lane(squares, mask), apart = other - mean;
+                    float other = from_lane(mean, mask), more = from_lane(squares, mask),
+                          apart = other - mean;
                     mean = (mean + other) * 0.5f;
                     squares = (squares + more) + apart * apart * (mask * 4.0f);
                 }
                 // The quad's lanes have the same.
-                store_shared_pair(shared + STATISTICS + (down * ACROSS + half * 8 + group) * STATISTIC + warp * 8, mean, squares);
+                u32 to = shared + STATISTICS + (down * ACROSS + half * 8 + group) * STATISTIC + warp * 8;
+                store_shared_pair(to, mean, squares);
             }
     }
     /// Norm and GELU, to shared memory: of a row odd tokens' units are swapped by fours.
@@ -277,12 +296,15 @@ class Join {
                 float apart = 0.0f;
 #pragma unroll
                 for (int i = 0; i < WARPS; i++) apart = fmaf(means[i] - mean, means[i] - mean, apart);
-                float scale = reciprocal_root(fmaf(apart, (float)WARP_COLUMNS, squares) * (1.0f / COLUMNS) + NORM_EPSILON);
+                float scale = reciprocal_root(fmaf(apart, (float)WARP_COLUMNS, squares) * (1.0f / COLUMNS) +
+                                              NORM_EPSILON);
                 u32 unit[4];
 #pragma unroll
                 for (int i = 0; i < 4; i++) {
-                    float first = (sums[down][i][half * 2] - mean) * scale, second = (sums[down][i][half * 2 + 1] - mean) * scale;
-                    unit[i] = pack(gelu(fmaf(first, weight[i * 2], bias[i * 2])), gelu(fmaf(second, weight[i * 2 + 1], bias[i * 2 + 1])));
+                    float first = (sums[down][i][half * 2] - mean) * scale,
+                          second = (sums[down][i][half * 2 + 1] - mean) * scale;
+                    unit[i] = pack(gelu(fmaf(first, weight[i * 2], bias[i * 2])),
+                                   gelu(fmaf(second, weight[i * 2 + 1], bias[i * 2 + 1])));
                 }
                 store_shared(shared + token * ROW + (column * 2 ^ (token & 1) << 6), unit);
             }
@@ -299,7 +321,9 @@ class Join {
                 for (int down = 0; down < DOWN; down++)
 #pragma unroll
                     for (int half = 0; half < 2; half++)
-                        load_matrices_transposed(a[down][half], shared + feature_at(step * STEP + channel + half * 4, down * 2 + (lane >> 3 & 1)));
+                        load_matrices_transposed(a[down][half],
+                                                 shared + feature_at(step * STEP + channel + half * 4,
+                                                                     down * 2 + (lane >> 3 & 1)));
             });
     }
     __device__ __forceinline__ void add_hidden() {
@@ -309,7 +333,8 @@ class Join {
             multiply([&](u32 (&a)[DOWN][2][4]) {
                 u32 first = at + (swap ^ (step & 1) << 6) + (step >> 1) * 128;
 #pragma unroll
-                for (int down = 0; down < DOWN; down++) left_factor(a[down], first + down * ACROSS * ROW, first + (down * ACROSS + 8) * ROW);
+                for (int down = 0; down < DOWN; down++)
+                    left_factor(a[down], first + down * ACROSS * ROW, first + (down * ACROSS + 8) * ROW);
             });
     }
     __device__ __forceinline__ void store(const JoinProblem& p) const {
@@ -320,7 +345,8 @@ class Join {
                 int x = (int)blockIdx.x * ACROSS + half * 8 + group, y = (int)blockIdx.y * DOWN + down;
                 u32 unit[4];
 #pragma unroll
-                for (int i = 0; i < 4; i++) unit[i] = pack(sums[down][i][half * 2], sums[down][i][half * 2 + 1]);
+                for (int i = 0; i < 4; i++)
+                    unit[i] = pack(sums[down][i][half * 2], sums[down][i][half * 2 + 1]);
                 if (x < p.grid) store_unit(p.x + (y * p.grid + x) * COLUMNS + column, unit);
             }
     }
@@ -331,8 +357,10 @@ public:
         column = warp * WARP_COLUMNS + part * 8;
         int row = warp * WARP_COLUMNS + (group >> 1) * 8 + (group & 1);
         convolution = p.weight + row * TAPS * CHANNELS + part * 8;
-        feature = p.feature_weight + row * COLUMNS + part * 8, mask = p.mask_weight + row * COLUMNS + part * 8;
-        next = convolution, width = TAPS * CHANNELS, fetched = 0, place = 0, own = shared + WEIGHTS + warp * 4 * LANES + lane * 16;
+        feature = p.feature_weight + row * COLUMNS + part * 8,
+        mask = p.mask_weight + row * COLUMNS + part * 8;
+        next = convolution, width = TAPS * CHANNELS, fetched = 0, place = 0,
+        own = shared + WEIGHTS + warp * 4 * LANES + lane * 16;
         fetch_pixels(p);
 #pragma unroll
         for (int i = 0; i < AHEAD; i++) {
@@ -360,9 +388,13 @@ public:
 
 /// JOIN_BYTES, 93312 bytes of shared memory.
 extern "C" __global__ void __launch_bounds__(JOIN_THREADS, 2)
-    memory_encoder_fuse_mask_and_features(const f16* wide, const f16* weight, const float* bias, const float* norm_weight, const float* norm_bias, const f16* mask_weight,
-                const f16* feat, const f16* feature_weight, const float* sum_bias, f16* x, int grid) {
+    memory_encoder_fuse_mask_and_features(const f16* wide, const f16* weight, const float* bias,
+                                          const float* norm_weight, const float* norm_bias,
+                                          const f16* mask_weight, const f16* feat, const f16* feature_weight,
+                                          const float* sum_bias, f16* x, int grid) {
     extern __shared__ __align__(1024) unsigned char memory[];
     Join join;
-    join.run(JoinProblem{wide, weight, bias, norm_weight, norm_bias, mask_weight, feat, feature_weight, sum_bias, x, grid}, shared_address(memory));
+    join.run(JoinProblem{wide, weight, bias, norm_weight, norm_bias, mask_weight, feat, feature_weight,
+                         sum_bias, x, grid},
+             shared_address(memory));
 }

@@ -78,7 +78,8 @@ struct PointerTimes {
 };
 
 class Keys {
-    u32 weights[2][4][8];  // of the lower and the upper column of pairs; of four tiles of eight columns; 16 columns of x
+    // Of the lower and the upper column of pairs; of four tiles of eight columns; 16 columns of x.
+    u32 weights[2][4][8];
     int lane, part, column, layer;
 
     /// 16 columns of a row of x: this thread's.
@@ -116,7 +117,8 @@ class Keys {
 
     /// Both rows' keys: x[0] of row lane / 4 of the tile, x[1] of the eighth one behind it; `to`:
     /// which of the layer's keys they are; none where that is -1.
-    __device__ __forceinline__ void multiply(const KeysProblem& p, const u32 (&x)[2][8], const u32 (&turns)[2][8], const int (&to)[2]) const {
+    __device__ __forceinline__ void multiply(const KeysProblem& p, const u32 (&x)[2][8],
+                                             const u32 (&turns)[2][8], const int (&to)[2]) const {
         u32 packed[2][2][4];
 #pragma unroll
         for (int j = 0; j < 4; j++) {
@@ -146,7 +148,8 @@ class Keys {
 #pragma unroll
         for (int row = 0; row < 2; row++) {
             if (to[row] < 0) continue;
-            f16* key = p.keys + (layer * (p.count * p.tokens + p.pointer_count * QUARTERS) + to[row]) * KEY + column;
+            f16* key =
+                p.keys + (layer * (p.count * p.tokens + p.pointer_count * QUARTERS) + to[row]) * KEY + column;
 #pragma unroll
             for (int side = 0; side < 2; side++) {
                 const u32(&four)[4] = packed[row][side];
@@ -210,7 +213,8 @@ class Keys {
 
     /// What the times of four pointers add to them. A barrier stands between what one call writes
     /// and the call before reads.
-    __device__ __forceinline__ void project_times(const KeysProblem& p, int first, PointerTimes& shared) const {
+    __device__ __forceinline__ void project_times(const KeysProblem& p, int first,
+                                                  PointerTimes& shared) const {
         for (int i = threadIdx.x; i < ROWS / QUARTERS * (WAVES / 2); i += KEY_THREADS) {
             int pointer = i / (WAVES / 2), wave = i % (WAVES / 2);
             float time = first + pointer < p.pointer_count ? p.times[first + pointer] : 0.0f;
@@ -237,9 +241,11 @@ public:
     /// Tiles of pointers first, which take longest to begin with; a block takes every gridDim.x-th
     /// tile.
     __device__ __forceinline__ void run(const KeysProblem& p, PointerTimes& shared) {
-        lane = threadIdx.x & 31, part = lane & 3, column = (threadIdx.x >> 5) * 32 + part * 8, layer = blockIdx.y;
+        lane = threadIdx.x & 31, part = lane & 3, column = (threadIdx.x >> 5) * 32 + part * 8,
+        layer = blockIdx.y;
         load_weights(p);
-        int of_pointers = (p.pointer_count * QUARTERS + ROWS - 1) / ROWS, all = of_pointers + (p.tokens + ROWS - 1) / ROWS;
+        int of_pointers = (p.pointer_count * QUARTERS + ROWS - 1) / ROWS,
+            all = of_pointers + (p.tokens + ROWS - 1) / ROWS;
         for (int tile = blockIdx.x; tile < all; tile += gridDim.x) {
             if (tile < of_pointers) pointers(p, tile * ROWS, shared);
             else places(p, (tile - of_pointers) * ROWS);
@@ -250,12 +256,13 @@ public:
 // ---- instances ----
 
 extern "C" __global__ void __launch_bounds__(KEY_THREADS, 3)
-    memory_key_proj(const f16* memories, const int* ages, const f16* pointers, const float* times, const f16* weight, const float* bias,
-                const f16* positions, const f16* age_rows, const u32* turns, const float* frequencies, const float* time_weight,
-                const float* time_bias, f16* keys, int count, int tokens, int pointer_count) {
+    memory_key_proj(const f16* memories, const int* ages, const f16* pointers, const float* times,
+                    const f16* weight, const float* bias, const f16* positions, const f16* age_rows,
+                    const u32* turns, const float* frequencies, const float* time_weight,
+                    const float* time_bias, f16* keys, int count, int tokens, int pointer_count) {
     __shared__ PointerTimes shared;
     Keys all;
-    all.run(KeysProblem{memories, ages, pointers, times, weight, bias, positions, age_rows, turns, frequencies, time_weight, time_bias,
-                        keys, count, tokens, pointer_count},
+    all.run(KeysProblem{memories, ages, pointers, times, weight, bias, positions, age_rows, turns,
+                        frequencies, time_weight, time_bias, keys, count, tokens, pointer_count},
             shared);
 }

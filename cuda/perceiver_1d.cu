@@ -45,180 +45,9 @@ of eight latents.
 #include "f16x2.cuh"
 #include "gelu.cuh"
 #include "perceiver_1d.cuh"
+#include "perceiver_1d_latents.cuh"
 
 // ---- attention ----
-
-constexpr int FEW = 8;               // latents of a block
-constexpr int FEW_THREADS = 512;
-constexpr int GROUPS = 4;            // of splits, or of columns that are summed over: each has sums of its own
-constexpr int PITCH = WIDTH + 4;     // of these sums, in floats: eight rows of two latents are in different banks
-constexpr int AT_ONCE = 8;           // splits of a group
-
-// Shared memory.
-constexpr u32 NARROW = 0;                                   // a row of 64 halves of each latent
-constexpr u32 WIDE = NARROW + FEW * WIDTH * 2;              // a row of 256
-constexpr u32 SUMS = WIDE + FEW * HIDDEN * 2;               // [groups, latents] rows of PITCH floats
-constexpr u32 STATS = SUMS + GROUPS * FEW * PITCH * 4;      // of groups of splits, or the warps' maxima
-constexpr u32 TOTALS = STATS + 16 * FEW * 4;                // the warps' sums of weights
-constexpr u32 NORMS = TOTALS + 16 * FEW * 4;                // weight and bias of two norms
-constexpr u32 MIX_BYTES = NORMS + 4 * WIDTH * 4;
-constexpr u32 SELF_VALUES = MIX_BYTES;                      // v of all latents
-constexpr u32 SELF_BYTES = SELF_VALUES + LATENTS * 128;
-
-/// 16 rows of a weight, or of keys, and 32 STEPS of their columns: of each step this lane has a
-/// unit of rows 2 group and the next, as left factor.
-template <int STEPS>
-struct WeightRows {
-    u32 at[STEPS][2][4];
-    __device__ __forceinline__ void load(const f16* first, int pitch, int group, int part) {
-#pragma unroll
-        for (int step = 0; step < STEPS; step++)
-#pragma unroll
-            for (int r = 0; r < 2; r++) load_unit(at[step][r], first + (2 * group + r) * pitch + step * 32 + part * 8);
-    }
-};
-
-/// A block's latents: what stands behind both attentions.
-class Few {
-public:
-    int warp, lane, group, part, first, own;  // `own`: latent whose columns 4 column to 4 column + 3 this lane of the first four warps has
-    int column;
-    u32 shared;
-
-    __device__ __forceinline__ Few(u32 shared) : shared(shared) {
-        warp = threadIdx.x >> 5, lane = threadIdx.x & 31, group = lane >> 2, part = lane & 3, first = blockIdx.x * FEW;
-        own = (warp & 3) * 2 + (lane >> 4), column = lane & 15;
-    }
-
-    /// Starts the copies of two norms' weights and biases.
-    __device__ __forceinline__ void fetch_norms(const float* weight, const float* bias, const float* next_weight, const float* next_bias) const {
-        int of = threadIdx.x >> 4, unit = threadIdx.x & 15;
-        const float* from = of == 0 ? weight : of == 1 ? bias : of == 2 ? next_weight : next_bias;
-        if (of < 4) copy16(shared + NORMS + threadIdx.x * 16, from + unit * 4, true);
-    }
-
-    /// Rows by the latents' columns, in two sums that do not wait for each other. `right` gives a
-    /// step's unit of latent `group`.
-    template <int STEPS, class Right>
-    __device__ __forceinline__ static void multiply(float (&c)[4], const WeightRows<STEPS>& rows, Right right) {
-        float sums[2][4] = {};
-#pragma unroll
-        for (int step = 0; step < STEPS; step++) {
-            u32 b[4];
-            right(b, step);
-#pragma unroll
-            for (int half = 0; half < 2; half++) multiply_step(sums[half], rows.at[step][0], rows.at[step][1], b, half);
-        }
-#pragma unroll
-        for (int i = 0; i < 4; i++) c[i] = sums[0][i] + sums[1][i];
-    }
-    template <int STEPS>
-    __device__ __forceinline__ void multiply_narrow(float (&c)[4], const WeightRows<STEPS>& rows, int step) const {
-        multiply(c, rows, [&](u32(&b)[4], int i) { load_shared(b, shared + NARROW + unit_at<WIDTH * 2>(group, (step + i) * 4 + part)); });
-    }
-    template <int STEPS>
-    __device__ __forceinline__ void multiply_wide(float (&c)[4], const WeightRows<STEPS>& rows, int step) const {
-        multiply(c, rows, [&](u32(&b)[4], int i) { load_shared(b, shared + WIDE + unit_at<HIDDEN * 2>(group, (step + i) * 4 + part)); });
-    }
-    /// Columns 16 warp + 2 group and the next of the latents 2 part and the next, as halves.
-    __device__ __forceinline__ void store_wide(const float (&x)[4]) const {
-        u32 to = shared + WIDE + (group & 3) * 4;
-        int unit = warp * 2 + (group >> 2);
-        store_shared_word(to + unit_at<HIDDEN * 2>(part * 2, unit), pack(x[0], x[2]));
-        store_shared_word(to + unit_at<HIDDEN * 2>(part * 2 + 1, unit), pack(x[1], x[3]));
-    }
-    __device__ __forceinline__ u32 sums_at(int of, int latent, int from) const {
-        return shared + SUMS + (u32)((of * FEW + latent) * PITCH + from) * 4;
-    }
-    /// Columns 2 group and the next of 16, of the latents 2 part and the next.
-    __device__ __forceinline__ void store_sums(int of, int from, const float (&x)[4]) const {
-        store_shared_pair(sums_at(of, part * 2, from + group * 2), make_float2(x[0], x[2]));
-        store_shared_pair(sums_at(of, part * 2 + 1, from + group * 2), make_float2(x[1], x[3]));
-    }
-    /// A latent of each of the first eight warps: its sums of all groups, each by its scale, as a
-    /// row of halves.
-    __device__ __forceinline__ void merge(const float (&scales)[GROUPS]) const {
-        float2 x = make_float2(0.0f, 0.0f);
-#pragma unroll
-        for (int i = 0; i < GROUPS; i++) {
-            float2 more = load_shared_pair(sums_at(i, warp, lane * 2));
-            x.x += more.x * scales[i], x.y += more.y * scales[i];
-        }
-        store_shared_word(shared + NARROW + unit_at<WIDTH * 2>(warp, lane >> 2) + (lane & 3) * 4, pack(x.x, x.y));
-    }
-    template <int COUNT>
-    __device__ __forceinline__ void add_sums(float4& x) const {
-#pragma unroll
-        for (int i = 0; i < COUNT; i++) {
-            float4 more = load_shared_floats(sums_at(i, own, column * 4));
-            x.x += more.x, x.y += more.y, x.z += more.z, x.w += more.w;
-        }
-    }
-    /// The norm of `own`, of which 16 lanes have all columns: two words of halves.
-    __device__ __forceinline__ uint2 normalized(float4 x, int norm) const {
-        float mean = sum_of_lanes<1, 16>((x.x + x.y) + (x.z + x.w)) * (1.0f / WIDTH);
-        x.x -= mean, x.y -= mean, x.z -= mean, x.w -= mean;
-        float scale = reciprocal_root(sum_of_lanes<1, 16>((x.x * x.x + x.y * x.y) + (x.z * x.z + x.w * x.w)) * (1.0f / WIDTH) + NORM_EPSILON);
-        u32 at = shared + NORMS + norm * 2 * WIDTH * 4 + column * 16;
-        float4 weight = load_shared_floats(at), bias = load_shared_floats(at + WIDTH * 4);
-        return make_uint2(pack(fmaf(x.x * scale, weight.x, bias.x), fmaf(x.y * scale, weight.y, bias.y)),
-                          pack(fmaf(x.z * scale, weight.z, bias.z), fmaf(x.w * scale, weight.w, bias.w)));
-    }
-    __device__ __forceinline__ void store_narrow(uint2 x) const {
-        store_shared_words(shared + NARROW + unit_at<WIDTH * 2>(own, column >> 1) + (column & 1) * 8, x.x, x.y);
-    }
-    /// The warp's 16 columns of a result behind `rows`, of all latents.
-    __device__ __forceinline__ void store(f16* result, int pitch, const WeightRows<2>& rows) const {
-        float c[4];
-        multiply_narrow(c, rows, 0);
-        u32* to = (u32*)(result + (first + part * 2) * pitch + warp * 16) + group;
-        to[0] = pack(c[0], c[2]), to[pitch / 2] = pack(c[1], c[3]);
-    }
-};
-
-/// The projection behind an attention and the feed-forward layer.
-struct Behind {
-    WeightRows<1> out;
-    WeightRows<2> up, down;
-    float4 latent;  // of the first four warps: what the block's latents were
-
-    __device__ __forceinline__ void load(const Few& of, const float* latents, const f16* out_weight, const f16* up_weight, const f16* down_weight) {
-        int tile = (of.warp & 3) * 16, group = of.warp >> 2;
-        if (group < 2) out.load(out_weight + tile * WIDTH + group * 32, WIDTH, of.group, of.part);
-        up.load(up_weight + of.warp * 16 * WIDTH, WIDTH, of.group, of.part);
-        down.load(down_weight + tile * HIDDEN + group * 64, HIDDEN, of.group, of.part);
-        if (group == 0) latent = load_floats(latents + (of.first + of.own) * WIDTH + of.column * 4);
-    }
-    /// From what was attended to, a row of halves, to `latent` behind the feed-forward layer,
-    /// stored, and its next norm.
-    __device__ __forceinline__ uint2 run(const Few& of, float* to) {
-        int tile = (of.warp & 3) * 16, group = of.warp >> 2;
-        float c[4];
-        block_barrier();  // what was attended to is there
-        if (group < 2) {
-            of.multiply_narrow(c, out, group);
-            of.store_sums(group, tile, c);
-        }
-        block_barrier();
-        if (group == 0) {
-            of.add_sums<2>(latent);
-            of.store_narrow(of.normalized(latent, 0));
-        }
-        block_barrier();
-        of.multiply_narrow(c, up, 0);
-#pragma unroll
-        for (int i = 0; i < 4; i++) c[i] = gelu(c[i]);
-        of.store_wide(c);
-        block_barrier();
-        of.multiply_wide(c, down, group * 2);
-        of.store_sums(group, tile, c);
-        block_barrier();
-        if (group) return make_uint2(0, 0);
-        of.add_sums<GROUPS>(latent);
-        *(float4*)(to + (of.first + of.own) * WIDTH + of.column * 4) = latent;
-        return of.normalized(latent, 1);
-    }
-};
 
 struct MixProblem {
     const float *sums, *parts;                           // [splits, 256, 2], [splits, 256, 64]
@@ -246,7 +75,8 @@ __device__ __forceinline__ void mix(const MixProblem& p, u32 shared) {
             int split = first + i * GROUPS + group, line = split * LATENTS + of.first + of.own;
             stats[i] = make_float2(NOTHING, 0.0f), values[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
             if (split >= p.splits) continue;
-            stats[i] = __ldcg((const float2*)p.sums + line), values[i] = __ldcg((const float4*)(p.parts + line * WIDTH) + of.column);
+            stats[i] = __ldcg((const float2*)p.sums + line),
+            values[i] = __ldcg((const float4*)(p.parts + line * WIDTH) + of.column);
         }
     };
     load(0);
@@ -267,7 +97,8 @@ __device__ __forceinline__ void mix(const MixProblem& p, u32 shared) {
         for (int i = 0; i < AT_ONCE; i++) {
             float scale = share_of(stats[i].x, top);
             total += stats[i].y * scale;
-            sum.x += values[i].x * scale, sum.y += values[i].y * scale, sum.z += values[i].z * scale, sum.w += values[i].w * scale;
+            sum.x += values[i].x * scale, sum.y += values[i].y * scale, sum.z += values[i].z * scale,
+                sum.w += values[i].w * scale;
         }
         if (next >= p.splits) break;
         load(next);
@@ -276,7 +107,8 @@ __device__ __forceinline__ void mix(const MixProblem& p, u32 shared) {
     WeightRows<2> rows;
     if (of.warp < QKV / 16) rows.load(p.self_qkv + of.warp * 16 * WIDTH, WIDTH, of.group, of.part);
     store_shared_floats(of.sums_at(group, of.own, of.column * 4), sum);
-    if (of.column == 0) store_shared_pair(shared + STATS + (group * FEW + of.own) * 8, make_float2(top, total));
+    if (of.column == 0)
+        store_shared_pair(shared + STATS + (group * FEW + of.own) * 8, make_float2(top, total));
     copies_wait<0>();
     block_barrier();
     if (of.warp < FEW) {
@@ -284,7 +116,8 @@ __device__ __forceinline__ void mix(const MixProblem& p, u32 shared) {
         float2 each[GROUPS];
         top = NOTHING;
 #pragma unroll
-        for (int i = 0; i < GROUPS; i++) each[i] = load_shared_pair(shared + STATS + (i * FEW + of.warp) * 8), top = fmaxf(top, each[i].x);
+        for (int i = 0; i < GROUPS; i++)
+            each[i] = load_shared_pair(shared + STATS + (i * FEW + of.warp) * 8), top = fmaxf(top, each[i].x);
 #pragma unroll
         for (int i = 0; i < GROUPS; i++) scales[i] = share_of(each[i].x, top), all += scales[i] * each[i].y;
 #pragma unroll
@@ -318,12 +151,14 @@ __device__ __forceinline__ void self(const SelfProblem& p, u32 shared) {
     u32 queries[2][4];
     keys.load(p.qkv + of.warp * 16 * QKV + WIDTH, QKV, of.group, of.part);
 #pragma unroll
-    for (int step = 0; step < 2; step++) load_unit(queries[step], p.qkv + (of.first + of.group) * QKV + step * 32 + of.part * 8);
+    for (int step = 0; step < 2; step++)
+        load_unit(queries[step], p.qkv + (of.first + of.group) * QKV + step * 32 + of.part * 8);
     // In an order of rows in which those of a fragment are in eight places.
     int row = threadIdx.x >> 3, unit = threadIdx.x & 7;
     u32 to = shared + SELF_VALUES + row * 128 + ((u32)(unit * 16) ^ turned((row >> 2 & 6) | (row & 1)));
 #pragma unroll
-    for (int i = 0; i < LATENTS; i += FEW_THREADS / 8) copy16(to + i * 128, p.qkv + (i + row) * QKV + 2 * WIDTH + unit * 8, true);
+    for (int i = 0; i < LATENTS; i += FEW_THREADS / 8)
+        copy16(to + i * 128, p.qkv + (i + row) * QKV + 2 * WIDTH + unit * 8, true);
     of.fetch_norms(p.ff_norm_weight, p.ff_norm_bias, p.next_norm_weight, p.next_norm_bias);
     copies_commit();
     behind.load(of, p.mixed, p.out, p.ff_up, p.ff_down);
@@ -361,7 +196,8 @@ __device__ __forceinline__ void self(const SelfProblem& p, u32 shared) {
     float products[2][4] = {};
     int tile = of.warp & 3, quarter = of.warp >> 2, r = of.lane & 7, i = of.lane >> 3;
     // This lane's row of values for ldmatrix: k goes over the keys as the weights' units do.
-    u32 from = shared + SELF_VALUES + (quarter * 64 + (r >> 1) * 8 + (i >> 1) * 2 + (r & 1)) * 128 + (((u32)(tile * 2 + (i & 1)) * 16) ^ turned(r));
+    u32 from = shared + SELF_VALUES + (quarter * 64 + (r >> 1) * 8 + (i >> 1) * 2 + (r & 1)) * 128 +
+               (((u32)(tile * 2 + (i & 1)) * 16) ^ turned(r));
 #pragma unroll
     for (int step = 0; step < 2; step++) {
         u32 b[4];
@@ -375,12 +211,14 @@ __device__ __forceinline__ void self(const SelfProblem& p, u32 shared) {
     }
 #pragma unroll
     for (int k = 0; k < 4; k++)
-        store_shared_float(of.sums_at(quarter, of.part * 2 + (k & 1), tile * 16 + (k >> 1) * 8 + of.group), products[0][k] + products[1][k]);
+        store_shared_float(of.sums_at(quarter, of.part * 2 + (k & 1), tile * 16 + (k >> 1) * 8 + of.group),
+                           products[0][k] + products[1][k]);
     block_barrier();
     if (of.warp < FEW) {
         float total = 0.0f, scales[GROUPS];
 #pragma unroll
-        for (int k = 0; k < FEW_THREADS / 32; k++) total += load_shared_float(shared + TOTALS + (k * FEW + of.warp) * 4);
+        for (int k = 0; k < FEW_THREADS / 32; k++)
+            total += load_shared_float(shared + TOTALS + (k * FEW + of.warp) * 4);
         scales[0] = scales[1] = scales[2] = scales[3] = reciprocal(total);
         of.merge(scales);
     }
@@ -397,27 +235,32 @@ __device__ __forceinline__ void self(const SelfProblem& p, u32 shared) {
 // ---- instances ----
 
 extern "C" __global__ void __launch_bounds__(ATTEND_THREADS, 1)
-    perceiver_1d_cross_attn(const f16* memory, const float* norm_weight, const float* norm_bias, const f16* kv, const f16* positions, const f16* queries,
-                   float* sums, float* parts, int tokens) {
+    perceiver_1d_cross_attn(const f16* memory, const float* norm_weight, const float* norm_bias,
+                            const f16* kv, const f16* positions, const f16* queries, float* sums,
+                            float* parts, int tokens) {
     __shared__ __align__(1024) unsigned char shared[ATTEND_BYTES];
-    Attend().run(AttendProblem{memory, norm_weight, norm_bias, kv, positions, queries, sums, parts, tokens}, shared_address(shared));
+    Attend().run(AttendProblem{memory, norm_weight, norm_bias, kv, positions, queries, sums, parts, tokens},
+                 shared_address(shared));
 }
 
 extern "C" __global__ void __launch_bounds__(FEW_THREADS, 1)
-    perceiver_1d_mlp(const float* sums, const float* parts, int splits, const float* latents, const f16* out, const float* ff_norm_weight,
-                const float* ff_norm_bias, const f16* ff_up, const f16* ff_down, const float* self_norm_weight, const float* self_norm_bias,
-                const f16* self_qkv, float* mixed, f16* qkv) {
+    perceiver_1d_mlp(const float* sums, const float* parts, int splits, const float* latents, const f16* out,
+                     const float* ff_norm_weight, const float* ff_norm_bias, const f16* ff_up,
+                     const f16* ff_down, const float* self_norm_weight, const float* self_norm_bias,
+                     const f16* self_qkv, float* mixed, f16* qkv) {
     __shared__ __align__(1024) unsigned char shared[MIX_BYTES];
-    mix(MixProblem{sums, parts, splits, latents, out, ff_norm_weight, ff_norm_bias, ff_up, ff_down, self_norm_weight, self_norm_bias, self_qkv,
-                   mixed, qkv},
+    mix(MixProblem{sums, parts, splits, latents, out, ff_norm_weight, ff_norm_bias, ff_up, ff_down,
+                   self_norm_weight, self_norm_bias, self_qkv, mixed, qkv},
         shared_address(shared));
 }
 
 extern "C" __global__ void __launch_bounds__(FEW_THREADS, 1)
-    perceiver_1d_self_attn(const f16* qkv, const float* mixed, const f16* out, const float* ff_norm_weight, const float* ff_norm_bias, const f16* ff_up,
-                 const f16* ff_down, const float* next_norm_weight, const float* next_norm_bias, const f16* next_query, float* latents,
-                 f16* result) {
+    perceiver_1d_self_attn(const f16* qkv, const float* mixed, const f16* out, const float* ff_norm_weight,
+                           const float* ff_norm_bias, const f16* ff_up, const f16* ff_down,
+                           const float* next_norm_weight, const float* next_norm_bias, const f16* next_query,
+                           float* latents, f16* result) {
     __shared__ __align__(1024) unsigned char shared[SELF_BYTES];
-    self(SelfProblem{qkv, mixed, out, ff_norm_weight, ff_norm_bias, ff_up, ff_down, next_norm_weight, next_norm_bias, next_query, latents, result},
+    self(SelfProblem{qkv, mixed, out, ff_norm_weight, ff_norm_bias, ff_up, ff_down, next_norm_weight,
+                     next_norm_bias, next_query, latents, result},
          shared_address(shared));
 }

@@ -11,15 +11,23 @@ Needs attention.cuh, f16x2.cuh and gelu.cuh in front.
 /// 16 bytes of memory. As if others could write them (no `.nc`): so no load moves behind a barrier,
 /// to where it is used.
 __device__ __forceinline__ void load_unit(u32 (&r)[4], const f16* from) {
-    asm volatile("ld.global.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "l"(from) : "memory");
+    asm volatile("ld.global.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "l"(from)
+                 : "memory");
 }
 __device__ __forceinline__ float4 load_floats(const float* from) {
     float4 r;
-    asm volatile("ld.global.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w) : "l"(from) : "memory");
+    asm volatile("ld.global.v4.f32 {%0,%1,%2,%3}, [%4];"
+                 : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w)
+                 : "l"(from)
+                 : "memory");
     return r;
 }
 __device__ __forceinline__ void store_shared_floats(u32 address, float4 x) {
-    asm volatile("st.shared.v4.f32 [%0], {%1,%2,%3,%4};" ::"r"(address), "f"(x.x), "f"(x.y), "f"(x.z), "f"(x.w) : "memory");
+    asm volatile("st.shared.v4.f32 [%0], {%1,%2,%3,%4};" ::"r"(address), "f"(x.x), "f"(x.y), "f"(x.z),
+                 "f"(x.w)
+                 : "memory");
 }
 __device__ __forceinline__ float load_shared_float(u32 address) {
     float r;
@@ -44,12 +52,17 @@ constexpr float NORM_EPSILON = 1e-5f;
 /// Units of 16 bytes change places inside 128 bytes, by their row: a column's units of eight rows
 /// are in eight places, those of four units of an even row and the next in eight others, and so are
 /// pairs of units of rows 0, 2, 4 and 6, or 1, 3, 5 and 7, in four.
-__device__ __forceinline__ u32 turned(int row) { return (u32)(((row ^ row >> 2) & 1) << 6 | (row & 2) << 4 | (row & 4) << 2); }
+__device__ __forceinline__ u32 turned(int row) {
+    return (u32)(((row ^ row >> 2) & 1) << 6 | (row & 2) << 4 | (row & 4) << 2);
+}
 template <u32 BYTES>
-__device__ __forceinline__ u32 unit_at(int row, int unit) { return row * BYTES + (((u32)unit * 16) ^ turned(row)); }
+__device__ __forceinline__ u32 unit_at(int row, int unit) {
+    return row * BYTES + (((u32)unit * 16) ^ turned(row));
+}
 
 /// Two rows' units as the left factor of a step's two products, and a unit as the right one.
-__device__ __forceinline__ void multiply_step(float (&c)[4], const u32 (&upper)[4], const u32 (&lower)[4], const u32 (&b)[4], int half) {
+__device__ __forceinline__ void multiply_step(float (&c)[4], const u32 (&upper)[4], const u32 (&lower)[4],
+                                              const u32 (&b)[4], int half) {
     u32 a[4] = {upper[half * 2], lower[half * 2], upper[half * 2 + 1], lower[half * 2 + 1]};
     multiply_add(c, a, b[half * 2], b[half * 2 + 1]);
 }
@@ -74,8 +87,10 @@ __device__ __forceinline__ float share_of(float x, float top) { return ::power_o
 constexpr int SPLIT = 128;          // tokens of a block: a line of `sums` and `parts`
 constexpr int TILE = 64;            // latents of a block
 constexpr int ATTEND_THREADS = 256;
-constexpr u32 KEYS = 2 * WIDTH * 128, VALUES = KEYS + SPLIT * 128, ATTEND_BYTES = VALUES + SPLIT * 128;  // in shared memory, behind the weights
-constexpr u32 EXCHANGED = TILE * 8;                  // what warps exchange lies in the place of weights and keys, behind maxima
+// In shared memory, behind the weights.
+constexpr u32 KEYS = 2 * WIDTH * 128, VALUES = KEYS + SPLIT * 128, ATTEND_BYTES = VALUES + SPLIT * 128;
+// What warps exchange lies in the place of weights and keys, behind maxima.
+constexpr u32 EXCHANGED = TILE * 8;
 constexpr u32 EXCHANGED_BYTES = 4 * 512 + 32 * 8;    // of each warp
 
 struct AttendProblem {
@@ -97,11 +112,13 @@ class Attend {
 #pragma unroll
         for (int r = 0; r < 2; r++)
 #pragma unroll
-            for (int step = 0; step < 2; step++) load_unit(to[r][step], from + rows[r] * WIDTH + step * 32 + part * 8);
+            for (int step = 0; step < 2; step++)
+                load_unit(to[r][step], from + rows[r] * WIDTH + step * 32 + part * 8);
     }
 
     /// The norm of this lane's two rows, of which a quad has all columns.
-    __device__ __forceinline__ void normalize(u32 (&rows)[2][2][4], const float4 (&weight)[4], const float4 (&bias)[4]) const {
+    __device__ __forceinline__ void normalize(u32 (&rows)[2][2][4], const float4 (&weight)[4],
+                                              const float4 (&bias)[4]) const {
 #pragma unroll
         for (int r = 0; r < 2; r++) {
             float2 x[8];
@@ -110,14 +127,15 @@ class Attend {
             for (int i = 0; i < 8; i++) x[i] = to_float2(rows[r][i >> 2][i & 3]), sum += x[i].x + x[i].y;
             float mean = sum_of_lanes<1, 4>(sum) * (1.0f / WIDTH);
 #pragma unroll
-            for (int i = 0; i < 8; i++) x[i].x -= mean, x[i].y -= mean, squares += x[i].x * x[i].x + x[i].y * x[i].y;
+            for (int i = 0; i < 8; i++)
+                x[i].x -= mean, x[i].y -= mean, squares += x[i].x * x[i].x + x[i].y * x[i].y;
             float scale = reciprocal_root(sum_of_lanes<1, 4>(squares) * (1.0f / WIDTH) + NORM_EPSILON);
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                rows[r][i >> 1][(i & 1) * 2] =
-                    pack(fmaf(x[2 * i].x * scale, weight[i].x, bias[i].x), fmaf(x[2 * i].y * scale, weight[i].y, bias[i].y));
-                rows[r][i >> 1][(i & 1) * 2 + 1] =
-                    pack(fmaf(x[2 * i + 1].x * scale, weight[i].z, bias[i].z), fmaf(x[2 * i + 1].y * scale, weight[i].w, bias[i].w));
+                rows[r][i >> 1][(i & 1) * 2] = pack(fmaf(x[2 * i].x * scale, weight[i].x, bias[i].x),
+                                                    fmaf(x[2 * i].y * scale, weight[i].y, bias[i].y));
+                rows[r][i >> 1][(i & 1) * 2 + 1] = pack(fmaf(x[2 * i + 1].x * scale, weight[i].z, bias[i].z),
+                                                        fmaf(x[2 * i + 1].y * scale, weight[i].w, bias[i].w));
             }
         }
     }
@@ -133,11 +151,13 @@ class Attend {
 #pragma unroll
             for (int j = 0; j < 4; j++)
 #pragma unroll
-                for (int step = 0; step < 2; step++) load_shared(b[j][step], shared + unit_at<128>(of * 32 + row + 2 * j, step * 4 + part));
+                for (int step = 0; step < 2; step++)
+                    load_shared(b[j][step], shared + unit_at<128>(of * 32 + row + 2 * j, step * 4 + part));
 #pragma unroll
             for (int k = 0; k < 4; k++)
 #pragma unroll
-                for (int j = 0; j < 4; j++) multiply_step(sums[j], rows[0][k >> 1], rows[1][k >> 1], b[j][k >> 1], k & 1);
+                for (int j = 0; j < 4; j++)
+                    multiply_step(sums[j], rows[0][k >> 1], rows[1][k >> 1], b[j][k >> 1], k & 1);
 #pragma unroll
             for (int r = 0; r < 2; r++) {
                 u32 unit[4];
@@ -146,15 +166,19 @@ class Attend {
                     float2 place = to_float2(places[r][of & 1][j]);
                     unit[j] = pack(sums[j][2 * r] + place.x, sums[j][2 * r + 1] + place.y);
                 }
-                store_shared(shared + (of < 2 ? KEYS : VALUES) + unit_at<128>(warp * 16 + r * 8 + group, (of & 1) * 4 + part), unit);
+                store_shared(shared + (of < 2 ? KEYS : VALUES) +
+                                 unit_at<128>(warp * 16 + r * 8 + group, (of & 1) * 4 + part),
+                             unit);
             }
         }
     }
 
 public:
     __device__ __forceinline__ void run(const AttendProblem& p, u32 shared_base) {
-        shared = shared_base, warp = threadIdx.x >> 5, lane = threadIdx.x & 31, group = lane >> 2, part = lane & 3;
-        int first = blockIdx.y * SPLIT, of = (warp & 3) * 16 + group, half = warp >> 2;  // latent, half of the tokens
+        shared = shared_base, warp = threadIdx.x >> 5, lane = threadIdx.x & 31, group = lane >> 2,
+        part = lane & 3;
+        // Latent, half of the tokens.
+        int first = blockIdx.y * SPLIT, of = (warp & 3) * 16 + group, half = warp >> 2;
         u32 rows[2][2][4], places[2][2][4], queries[2][2][4];
         float4 weight[4], bias[4];
         int tokens[2], latents[2];
@@ -197,11 +221,14 @@ public:
             for (int n = 0; n < 4; n++)
 #pragma unroll
                 for (int step = 0; step < 2; step++)
-                    load_shared(b[n][step], shared + KEYS + unit_at<128>(half * 64 + (i + n) * 8 + group, step * 4 + part));
+                    load_shared(
+                        b[n][step],
+                        shared + KEYS + unit_at<128>(half * 64 + (i + n) * 8 + group, step * 4 + part));
 #pragma unroll
             for (int k = 0; k < 4; k++)
 #pragma unroll
-                for (int n = 0; n < 4; n++) multiply_step(scores[i + n], queries[0][k >> 1], queries[1][k >> 1], b[n][k >> 1], k & 1);
+                for (int n = 0; n < 4; n++)
+                    multiply_step(scores[i + n], queries[0][k >> 1], queries[1][k >> 1], b[n][k >> 1], k & 1);
         }
         int left = p.tokens - first - half * 64;
         if (left < 64) {
@@ -223,7 +250,8 @@ public:
         block_barrier();  // both halves' maxima are there, and nobody needs the keys
         u32 weights[4][4];
 #pragma unroll
-        for (int r = 0; r < 2; r++) top[r] = fmaxf(top[r], load_shared_float(shared + ((half ^ 1) * TILE + of + r * 8) * 4));
+        for (int r = 0; r < 2; r++)
+            top[r] = fmaxf(top[r], load_shared_float(shared + ((half ^ 1) * TILE + of + r * 8) * 4));
 #pragma unroll
         for (int i = 0; i < 8; i++)
 #pragma unroll
@@ -238,7 +266,9 @@ public:
 #pragma unroll
             for (int j = 0; j < 4; j++) {
                 u32 b[4];
-                load_matrices_transposed(b, shared + VALUES + unit_at<128>(half * 64 + step * 16 + (lane & 15), 2 * j + (lane >> 4)));
+                load_matrices_transposed(
+                    b,
+                    shared + VALUES + unit_at<128>(half * 64 + step * 16 + (lane & 15), 2 * j + (lane >> 4)));
                 multiply_add(result[2 * j], weights[step], b[0], b[1]);
                 multiply_add(result[2 * j + 1], weights[step], b[2], b[3]);
             }
@@ -247,9 +277,10 @@ public:
 
 private:
     /// Of two warps with the same latents, each adds up half of the columns.
-    __device__ __forceinline__ void finish(const AttendProblem& p, int half, int of, const float (&top)[2], float (&sum)[2],
-                                           const float (&result)[8][4]) const {
-        u32 own = shared + EXCHANGED + warp * EXCHANGED_BYTES + lane * 16, other = shared + EXCHANGED + (warp ^ 4) * EXCHANGED_BYTES + lane * 16;
+    __device__ __forceinline__ void finish(const AttendProblem& p, int half, int of, const float (&top)[2],
+                                           float (&sum)[2], const float (&result)[8][4]) const {
+        u32 own = shared + EXCHANGED + warp * EXCHANGED_BYTES + lane * 16,
+            other = shared + EXCHANGED + (warp ^ 4) * EXCHANGED_BYTES + lane * 16;
         sum[0] = sum_of_lanes<1, 4>(sum[0]), sum[1] = sum_of_lanes<1, 4>(sum[1]);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
@@ -270,8 +301,10 @@ private:
         for (int i = 0; i < 4; i++) {
             const float(&lower)[4] = result[i], (&upper)[4] = result[4 + i];
             float4 more = load_shared_floats(other + i * 512);
-            *(float2*)(to + i * 8) = make_float2((half ? upper[0] : lower[0]) + more.x, (half ? upper[1] : lower[1]) + more.y);
-            *(float2*)(to + 8 * WIDTH + i * 8) = make_float2((half ? upper[2] : lower[2]) + more.z, (half ? upper[3] : lower[3]) + more.w);
+            *(float2*)(to + i * 8) =
+                make_float2((half ? upper[0] : lower[0]) + more.x, (half ? upper[1] : lower[1]) + more.y);
+            *(float2*)(to + 8 * WIDTH + i * 8) =
+                make_float2((half ? upper[2] : lower[2]) + more.z, (half ? upper[3] : lower[3]) + more.w);
         }
     }
 };

@@ -53,7 +53,10 @@ Grid: `x` = 32, of 256 threads and 97792 bytes of shared memory.
 // ---- primitives ----
 
 __device__ __forceinline__ void load_shared(float (&r)[4], u32 address) {
-    asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(r[0]), "=f"(r[1]), "=f"(r[2]), "=f"(r[3]) : "r"(address) : "memory");
+    asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
+                 : "=f"(r[0]), "=f"(r[1]), "=f"(r[2]), "=f"(r[3])
+                 : "r"(address)
+                 : "memory");
 }
 /// An 8x8 matrix of halves, turned: a lane has columns 2 (lane % 4) and the next one of row lane /
 /// 4.
@@ -91,9 +94,11 @@ constexpr u32 SUMS_ROW = (WIDTH + 4) * 4, SUMS_PART = LATENTS * SUMS_ROW;
 constexpr u32 FLOATS = SUMS + WARPS * SUMS_PART;                          // the norms
 constexpr int ALL_FLOATS = (PASSES / 2 * NORMS + 1) * NORM;
 constexpr u32 WINDOWS_SHARED = FLOATS + ALL_FLOATS * 4;
-static_assert(ALL_FLOATS / 4 >= WINDOW_THREADS && ALL_FLOATS / 4 <= 2 * WINDOW_THREADS, "a thread copies one or two units");
+static_assert(ALL_FLOATS / 4 >= WINDOW_THREADS && ALL_FLOATS / 4 <= 2 * WINDOW_THREADS,
+              "a thread copies one or two units");
 static_assert(RING < STEPS, "a queue is of one pass and the next");
-static_assert(LATENTS * FACTOR_ROW + WARPS * SUMS_PART >= WINDOW_THREADS * (8 + Window::OWN * 16), "room for latents and tokens");
+static_assert(LATENTS * FACTOR_ROW + WARPS * SUMS_PART >= WINDOW_THREADS * (8 + Window::OWN * 16),
+              "room for latents and tokens");
 static_assert(WINDOWS_SHARED <= 98816, "shared memory of the smallest GPU");
 
 struct WindowsProblem {
@@ -114,7 +119,9 @@ __device__ __forceinline__ int place_of(int column) { return column ^ ((column &
 
 /// A lane's queue of weights.
 class Weights {
-    const f16 *square, *up, *down;  // of the pass whose steps are fetched: this lane's first row of ask or alone, of `up`, of `down`
+    // Of the pass whose steps are fetched: this lane's first row of ask or alone, of `up`, of
+    // `down`.
+    const f16 *square, *up, *down;
     u32 first, slot;
     int pass;  // that is fetched
 
@@ -126,7 +133,11 @@ class Weights {
                               : AT >= UP_STEP ? up + (AT - UP_STEP) / 2 * 4 * WIDTH + (AT - UP_STEP) % 2 * 32
                                               : square + AT * SQUARE;
             copy16(to, from, true);
-            copy16(to + STEP / 2, from + (AT >= DOWN_STEP ? 8 * HIDDEN : AT >= UP_STEP ? 2 * WIDTH : 8 * WIDTH), true);
+            copy16(to + STEP / 2,
+                   from + (AT >= DOWN_STEP ? 8 * HIDDEN
+                           : AT >= UP_STEP ? 2 * WIDTH
+                                           : 8 * WIDTH),
+                   true);
         }
         copies_commit();
     }
@@ -168,7 +179,8 @@ public:
 };
 
 /// One of a step's products.
-__device__ __forceinline__ void multiply_step(float (&c)[4], const u32 (&upper)[4], const u32 (&lower)[4], int half, u32 b0, u32 b1) {
+__device__ __forceinline__ void multiply_step(float (&c)[4], const u32 (&upper)[4], const u32 (&lower)[4],
+                                              int half, u32 b0, u32 b1) {
     u32 a[4] = {upper[half * 2], lower[half * 2], upper[half * 2 + 1], lower[half * 2 + 1]};
     multiply_add(c, a, b0, b1);
 }
@@ -191,11 +203,13 @@ class Windows {
         load_norm(weight, bias, norm, lane * 2);
         float mean = x.x + x.y, scale = (x.x - x.y) * (x.x - x.y) * 0.5f;
         merge<2>(mean, scale);
-        return make_float2(fmaf((x.x - mean) * scale, weight.x, bias.x), fmaf((x.y - mean) * scale, weight.y, bias.y));
+        return make_float2(fmaf((x.x - mean) * scale, weight.x, bias.x),
+                           fmaf((x.y - mean) * scale, weight.y, bias.y));
     }
     /// Two columns of the warp's latent for the next product, from `column` on.
     __device__ __forceinline__ void store_factor(int column, float2 y) const {
-        store_shared_word(shared + FACTOR + warp * FACTOR_ROW + ((u32)column * 2 ^ turned(warp)), pack(y.x, y.y));
+        store_shared_word(shared + FACTOR + warp * FACTOR_ROW + ((u32)column * 2 ^ turned(warp)),
+                          pack(y.x, y.y));
     }
     /// The right factor of two steps' products: half `half` of the columns of latent `group`.
     __device__ __forceinline__ void load_factor(u32 (&b)[4], int half) const {
@@ -206,7 +220,8 @@ class Windows {
     __device__ __forceinline__ void store_sums(int of, int row, const float (&c)[4]) const {
         u32 to = shared + SUMS + of * SUMS_PART + part * 2 * SUMS_ROW;
 #pragma unroll
-        for (int i = 0; i < 4; i++) store_shared_float(to + (i & 1) * SUMS_ROW + place_of(row + (i >> 1) * 8 + group) * 4, c[i]);
+        for (int i = 0; i < 4; i++)
+            store_shared_float(to + (i & 1) * SUMS_ROW + place_of(row + (i >> 1) * 8 + group) * 4, c[i]);
     }
     template <int PARTS>
     __device__ __forceinline__ void add_sums() {
@@ -230,7 +245,8 @@ class Windows {
         load_factor(b, warp >> 2);
         weights.take<AT>(upper, lower);
 #pragma unroll
-        for (int half = 0; half < 2; half++) multiply_step(c[half], upper, lower, half, b[half * 2], b[half * 2 + 1]);
+        for (int half = 0; half < 2; half++)
+            multiply_step(c[half], upper, lower, half, b[half * 2], b[half * 2 + 1]);
 #pragma unroll
         for (int i = 0; i < 4; i++) c[0][i] += c[1][i];
         store_sums(warp >> 2, (warp & 3) * 16, c[0]);
@@ -247,9 +263,12 @@ class Windows {
 #pragma unroll
         for (int half = 0; half < 2; half++)
 #pragma unroll
-            for (int q = 0; q < 2; q++) multiply_step(c[q], upper[q], lower[q], half, b[q][half * 2], b[q][half * 2 + 1]);
+            for (int q = 0; q < 2; q++)
+                multiply_step(c[q], upper[q], lower[q], half, b[q][half * 2], b[q][half * 2 + 1]);
 #pragma unroll
-        for (int i = 0; i < 2; i++) hidden[i] = transposed(pack(gelu(c[0][2 * i] + c[1][2 * i]), gelu(c[0][2 * i + 1] + c[1][2 * i + 1])));
+        for (int i = 0; i < 2; i++)
+            hidden[i] =
+                transposed(pack(gelu(c[0][2 * i] + c[1][2 * i]), gelu(c[0][2 * i + 1] + c[1][2 * i + 1])));
     }
     template <int AT, int TILE = 0>
     __device__ __forceinline__ void narrow(const u32 (&hidden)[2][2], Weights& weights) const {
@@ -258,7 +277,8 @@ class Windows {
             float c[4] = {};
             weights.take<AT + TILE>(upper, lower);
 #pragma unroll
-            for (int half = 0; half < 2; half++) multiply_step(c, upper, lower, half, hidden[half][0], hidden[half][1]);
+            for (int half = 0; half < 2; half++)
+                multiply_step(c, upper, lower, half, hidden[half][0], hidden[half][1]);
             store_sums(warp, TILE * 16, c);
             narrow<AT, TILE + 1>(hidden, weights);
         }
@@ -287,7 +307,8 @@ class Windows {
         for (int i = 0; i < 2; i++) {
             float first[4], second[4], weight[4];
             u32 at = place_of(column + i * 4) * 4;
-            load_shared(first, from + at), load_shared(second, from + at + SUMS_PART), load_shared(weight, norm_at(norm) + at);
+            load_shared(first, from + at), load_shared(second, from + at + SUMS_PART),
+                load_shared(weight, norm_at(norm) + at);
 #pragma unroll
             for (int k = 0; k < 4; k++) asked[i * 4 + k] = (first[k] + second[k]) * (weight[k] * LOG2E);
         }
@@ -308,7 +329,8 @@ class Windows {
 
 public:
     __device__ __forceinline__ void run(const WindowsProblem& p, u32 shared_base) {
-        shared = shared_base, warp = threadIdx.x >> 5, lane = threadIdx.x & 31, group = lane >> 2, part = lane & 3;
+        shared = shared_base, warp = threadIdx.x >> 5, lane = threadIdx.x & 31, group = lane >> 2,
+        part = lane & 3;
         int latent = blockIdx.x * LATENTS + warp;
         Weights weights(p.halves, shared, warp, lane);
         weights.fetch_first<0, FIRST_STEPS>();
@@ -318,7 +340,8 @@ public:
 #pragma unroll
         for (int i = 0; i < 2; i++) copy4(own + i * 4, p.latents + latent * WIDTH + lane * 2 + i, true);
         copy_floats(p.floats, threadIdx.x);
-        if (threadIdx.x < ALL_FLOATS / 4 - WINDOW_THREADS) copy_floats(p.floats, threadIdx.x + WINDOW_THREADS);
+        if (threadIdx.x < ALL_FLOATS / 4 - WINDOW_THREADS)
+            copy_floats(p.floats, threadIdx.x + WINDOW_THREADS);
         Window window(p.memory, latent, p.grid, lane);
         window.fetch(tokens);
         copies_commit();
@@ -351,7 +374,8 @@ public:
 // ---- instances ----
 
 extern "C" __global__ void __launch_bounds__(WINDOW_THREADS, 1)
-    perceiver_2d_window_attn(const f16* memory, const float* latents, const f16* halves, const float* floats, f16* result, int grid) {
+    perceiver_2d_window_attn(const f16* memory, const float* latents, const f16* halves, const float* floats,
+                             f16* result, int grid) {
     extern __shared__ __align__(1024) unsigned char block[];
     Windows().run(WindowsProblem{memory, latents, halves, floats, result, grid}, shared_address(block));
 }

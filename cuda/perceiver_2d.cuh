@@ -10,7 +10,10 @@ Needs attention.cuh and f16x2.cuh in front.
 
 /// 16 bytes of tokens. Volatile: asked for where that is written, and not again.
 __device__ __forceinline__ void load_tokens(u32 (&r)[4], const f16* from) {
-    asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "l"(from) : "memory");
+    asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "l"(from)
+                 : "memory");
 }
 
 // ---- attention ----
@@ -44,7 +47,8 @@ struct Window {
     float tokens[OWN][8];           // behind the norm, but for its scale and shift
     float top, sum, columns[8];     // the largest score; sums of weights and of what they weigh
 
-    __device__ __forceinline__ Window(const f16* memory, int latent, int grid, int lane) : grid(grid), lane(lane) {
+    __device__ __forceinline__ Window(const f16* memory, int latent, int grid, int lane)
+        : grid(grid), lane(lane) {
         side = grid / SIDE, count = side * side, of_side = reciprocal((float)side);
         corner = memory + (latent / SIDE * side * grid + latent % SIDE * side) * WIDTH + (lane & 7) * 8;
     }
@@ -55,7 +59,9 @@ struct Window {
         int row = (int)(((float)token + 0.5f) * of_side);
         return corner + (row * grid + token - row * side) * WIDTH;
     }
-    __device__ __forceinline__ u32 fetched(u32 to, int i) const { return to + ((threadIdx.x >> 5) * OWN + i) * 512 + lane * 16; }
+    __device__ __forceinline__ u32 fetched(u32 to, int i) const {
+        return to + ((threadIdx.x >> 5) * OWN + i) * 512 + lane * 16;
+    }
     /// Starts the copies of the first tokens to shared memory, 512 OWN bytes a warp, from where the
     /// lane that copies them loads them.
     __device__ __forceinline__ void fetch(u32 to) const {
@@ -79,7 +85,8 @@ struct Window {
                 float2 pair = to_float2(raw[i][k]);
                 x[2 * k] = pair.x, x[2 * k + 1] = pair.y;
             }
-            float mean = ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7])), own = mean * 0.125f;
+            float mean = ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7])),
+                  own = mean * 0.125f;
 #pragma unroll
             for (int k = 0; k < 8; k++) squares = fmaf(x[k] - own, x[k] - own, squares);
             merge<8>(mean, squares);
@@ -95,7 +102,8 @@ struct Window {
         for (int i = 0; i < OWN; i++) {
             float even = 0.0f, odd = 0.0f;
 #pragma unroll
-            for (int k = 0; k < 8; k += 2) even = fmaf(tokens[i][k], asked[k], even), odd = fmaf(tokens[i][k + 1], asked[k + 1], odd);
+            for (int k = 0; k < 8; k += 2)
+                even = fmaf(tokens[i][k], asked[k], even), odd = fmaf(tokens[i][k + 1], asked[k + 1], odd);
             scores[i] = even + odd;
         }
 #pragma unroll
@@ -135,7 +143,8 @@ struct Window {
             bool upper = lane & keep * 4;
 #pragma unroll
             for (int k = 0; k < keep; k++) {
-                float mine = either(upper, columns[k], columns[k + keep]), other = either(upper, columns[k + keep], columns[k]);
+                float mine = either(upper, columns[k], columns[k + keep]),
+                      other = either(upper, columns[k + keep], columns[k]);
                 columns[k] = mine + from_lane(other, keep * 4);
             }
         }

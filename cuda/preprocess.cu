@@ -20,95 +20,9 @@
 //   linear    float weights in the reference's order of operations: torchvision's antialiased
 //             bilinear, or the plain one.
 #include "common.cuh"
+#include "preprocess.cuh"
 
 namespace {
-
-const i32 TILE_X = 64, TILE_Y = 16, THREADS = 256;
-// Input rows in shared memory at a time.
-const i32 CHUNK = 32;
-// Pillow's fixed point: 8 bits of result and 2 of headroom leave these for the fraction.
-const i32 PRECISION_BITS = 22, HALF = 1 << (PRECISION_BITS - 1);
-
-// Input columns in shared memory at a time, where the columns are resized first: a thread makes
-// PIXELS of one row.
-const i32 WIDE = 64, PIXELS = 4;
-static_assert(TILE_Y * WIDE == PIXELS * THREADS, "each thread makes the same number of pixels");
-
-// Four weights of one output position.
-struct alignas(16) Weights4 {
-    i32 w[4];
-};
-// Four pixels, one word each: red, green, blue, nothing.
-struct alignas(16) Pixels4 {
-    u32 p[4];
-};
-
-// Where the content lies in the square, and the size of the frame.
-struct Place {
-    i32 width, height, side, x, y, content_width, content_height;
-};
-
-template <class T> struct Pair;
-template <> struct Pair<u16> { typedef u32 type; };
-template <> struct Pair<u32> { typedef u64 type; };
-
-// Two neighbours of a row: one store where both are aligned, which an even side makes sure of.
-template <class T> __device__ __forceinline__ void store_pair(T* row, i32 x, i32 side, T first, T second) {
-    typedef typename Pair<T>::type Both;
-    if (side % 2 == 0) {
-        *reinterpret_cast<Both*>(row + x) = (Both)first | (Both)second << (8 * sizeof(T));
-    } else {
-        row[x] = first;
-        if (x + 1 < side) row[x + 1] = second;
-    }
-}
-
-// The input positions [begin, end) that the `tile` outputs from `at` on need, of an axis whose
-// content begins at `origin` and has `length` outputs; empty for a tile of padding.
-__device__ __forceinline__ void inputs_of_tile(i32 at, i32 tile, i32 origin, i32 length, const i32* first,
-                                               const i32* count, i32* begin, i32* end) {
-    i32 from = at_least(at - origin, 0);
-    i32 to = at_most(at + tile - origin, length);
-    bool some = from < to;
-    *begin = some ? first[from] : 0;
-    *end = some ? first[to - 1] + count[to - 1] : 0;
-}
-
-// Word `index` of the frame, whose last bytes may be no whole word; nothing beyond them is read.
-__device__ __forceinline__ u32 frame_word(const u32* frame, i32 index, i32 bytes) {
-    if (4 * index + 4 <= bytes) return frame[index];
-    u32 word = 0;
-    const u8* tail = reinterpret_cast<const u8*>(frame);
-    for (i32 at = 4 * index; at < bytes; ++at) word |= (u32)tail[at] << (8 * (at % 4));
-    return word;
-}
-
-__device__ __forceinline__ i32 byte_of(u32 word, i32 place) { return (i32)(word >> (8 * place) & 255u); }
-
-__device__ __forceinline__ u32 to_byte(i32 sum) {
-    return (u32)at_most(at_least(sum >> PRECISION_BITS, 0), 255);
-}
-
-// The values of the sums of a thread's outputs: at `x` and its right neighbour, in row `y` and
-// eight rows below.
-template <class T>
-__device__ __forceinline__ void store_values(T* image, const T* lookup, const i32 sums[2][2][3], i32 x, i32 y,
-                                             const Place& place) {
-#pragma unroll
-    for (i32 r = 0; r < 2; ++r, y += 8) {
-        if (y >= place.side || x >= place.side) continue;
-        const bool row_shows = y >= place.y && y < place.y + place.content_height;
-        const bool one = row_shows && x >= place.x && x < place.x + place.content_width;
-        const bool two = row_shows && x + 1 >= place.x && x + 1 < place.x + place.content_width;
-#pragma unroll
-        for (i32 c = 0; c < 3; ++c) {
-            // Padding is black.
-            const T a = lookup[256 * c + (one ? to_byte(sums[r][0][c]) : 0u)];
-            const T b = lookup[256 * c + (two ? to_byte(sums[r][1][c]) : 0u)];
-            store_pair(image + ((u64)c * (u64)place.side + (u64)y) * (u64)place.side, x, place.side, a, b);
-        }
-    }
-}
 
 // Two rows at once, so that each weight is read once for both. Weights are padded with zeros to
 // groups of four.
@@ -145,7 +59,8 @@ __device__ __forceinline__ void resize_two_rows(const u32* frame, i32 frame_byte
         }
     }
 #pragma unroll
-    for (i32 r = 0; r < 2; ++r) out[r] = to_byte(sums[r][0]) | to_byte(sums[r][1]) << 8 | to_byte(sums[r][2]) << 16;
+    for (i32 r = 0; r < 2; ++r)
+        out[r] = to_byte(sums[r][0]) | to_byte(sums[r][1]) << 8 | to_byte(sums[r][2]) << 16;
 }
 
 template <class T>
@@ -178,8 +93,8 @@ __device__ __forceinline__ void bicubic(const u32* __restrict__ frame, T* __rest
             if (shows) {
                 const i32 start = 3 * ((chunk + row) * place.width + first_x[source_x]);
                 const i32 starts[2] = {start, start + 3 * place.width};
-                resize_two_rows(frame, frame_bytes, starts, weights_x + source_x, place.content_width, groups_x,
-                                pixels);
+                resize_two_rows(frame, frame_bytes, starts, weights_x + source_x, place.content_width,
+                                groups_x, pixels);
             }
             rows[row][column] = pixels[0];
             rows[row + 1][column] = pixels[1];
@@ -237,8 +152,10 @@ __device__ __forceinline__ Pixels4 resize_columns(const u32* frame, i32 frame_by
 template <class T>
 __device__ __forceinline__ void columns_first(const u32* __restrict__ frame, T* __restrict__ image,
                                               const T* __restrict__ values, const i32* __restrict__ first_x,
-                                              const i32* __restrict__ count_x, const i32* __restrict__ weights_x,
-                                              const i32* __restrict__ first_y, const i32* __restrict__ count_y,
+                                              const i32* __restrict__ count_x,
+                                              const i32* __restrict__ weights_x,
+                                              const i32* __restrict__ first_y,
+                                              const i32* __restrict__ count_y,
                                               const i32* __restrict__ weights_y, i32 longest_y, Place place) {
     __shared__ Pixels4 pixels[TILE_Y][WIDE / PIXELS];
     __shared__ T lookup[3 * 256];
@@ -249,7 +166,8 @@ __device__ __forceinline__ void columns_first(const u32* __restrict__ frame, T* 
     const i32 frame_bytes = 3 * place.width * place.height;
     // The pixels that the thread makes in the first pass, and the outputs that it adds up in the
     // second.
-    const i32 group = thread % (WIDE / PIXELS), row = thread / (WIDE / PIXELS), source_y = top + row - place.y;
+    const i32 group = thread % (WIDE / PIXELS), row = thread / (WIDE / PIXELS),
+              source_y = top + row - place.y;
     const bool shows = source_y >= 0 && source_y < place.content_height;
     const i32 x = 2 * (thread % 32), lane_row = thread / 32;
 
@@ -273,7 +191,8 @@ __device__ __forceinline__ void columns_first(const u32* __restrict__ frame, T* 
             const i32 first = first_x[at];
             const i32 from = at_least(first, chunk), to = at_most(first + count_x[at], chunk + width);
             for (i32 column = from; column < to; ++column) {
-                const i32 weight = weights_x[(column - first) * place.content_width + at], seen = column - chunk;
+                const i32 weight = weights_x[(column - first) * place.content_width + at],
+                          seen = column - chunk;
 #pragma unroll
                 for (i32 r = 0; r < 2; ++r) {
                     const u32 pixel = pixels[lane_row + 8 * r][seen / PIXELS].p[seen % PIXELS];
@@ -326,7 +245,8 @@ __device__ __forceinline__ void linear(const u8* __restrict__ frame, T* __restri
                 const float* weight = weights_x + source_x;
                 for (i32 tap = 0; tap < count_x[source_x]; ++tap) {
 #pragma unroll
-                    for (i32 c = 0; c < 3; ++c) sum[c] = __fadd_rn(sum[c], __fmul_rn(*weight, unit(pixel[c])));
+                    for (i32 c = 0; c < 3; ++c)
+                        sum[c] = __fadd_rn(sum[c], __fmul_rn(*weight, unit(pixel[c])));
                     pixel += 3;
                     weight += place.content_width;
                 }
@@ -362,45 +282,48 @@ __device__ __forceinline__ void linear(const u8* __restrict__ frame, T* __restri
             // Outside the content nothing was added up: black.
             const T a = as_element(__fdiv_rn(__fsub_rn(sums[r][0][c], mean), deviation), T());
             const T b = as_element(__fdiv_rn(__fsub_rn(sums[r][1][c], mean), deviation), T());
-            store_pair(image + ((u64)c * (u64)place.side + (u64)y) * (u64)place.side, left + x, place.side, a, b);
+            store_pair(image + ((u64)c * (u64)place.side + (u64)y) * (u64)place.side, left + x, place.side, a,
+                       b);
         }
     }
 }
 
 }  // namespace
 
-#define BICUBIC(NAME, T)                                                                                             \
-    extern "C" __global__ void __launch_bounds__(256)                                                                \
-        NAME(const u32* frame, T* image, const T* values, const i32* first_x, const Weights4* weights_x,             \
-             i32 groups_x, const i32* first_y, const i32* count_y, const i32* weights_y, i32 longest_y, i32 width,   \
-             i32 height, i32 side, i32 x, i32 y, i32 content_width, i32 content_height) {                            \
-        const Place place = {width, height, side, x, y, content_width, content_height};                              \
-        bicubic<T>(frame, image, values, first_x, weights_x, groups_x, first_y, count_y, weights_y, longest_y,       \
-                   place);                                                                                           \
+#define BICUBIC(NAME, T)                                                                                     \
+    extern "C" __global__ void __launch_bounds__(256)                                                        \
+        NAME(const u32* frame, T* image, const T* values, const i32* first_x, const Weights4* weights_x,     \
+             i32 groups_x, const i32* first_y, const i32* count_y, const i32* weights_y, i32 longest_y,      \
+             i32 width, i32 height, i32 side, i32 x, i32 y, i32 content_width, i32 content_height) {         \
+        const Place place = {width, height, side, x, y, content_width, content_height};                      \
+        bicubic<T>(frame, image, values, first_x, weights_x, groups_x, first_y, count_y, weights_y,          \
+                   longest_y, place);                                                                        \
     }
 BICUBIC(preprocess_bicubic_f16, u16)
 BICUBIC(preprocess_bicubic_f32, u32)
 
-#define COLUMNS(NAME, T)                                                                                             \
-    extern "C" __global__ void __launch_bounds__(256)                                                                \
-        NAME(const u32* frame, T* image, const T* values, const i32* first_x, const i32* count_x,                    \
-             const i32* weights_x, const i32* first_y, const i32* count_y, const i32* weights_y, i32 longest_y,      \
-             i32 width, i32 height, i32 side, i32 x, i32 y, i32 content_width, i32 content_height) {                 \
-        const Place place = {width, height, side, x, y, content_width, content_height};                              \
-        columns_first<T>(frame, image, values, first_x, count_x, weights_x, first_y, count_y, weights_y, longest_y,  \
-                         place);                                                                                     \
+#define COLUMNS(NAME, T)                                                                                     \
+    extern "C" __global__ void __launch_bounds__(256)                                                        \
+        NAME(const u32* frame, T* image, const T* values, const i32* first_x, const i32* count_x,            \
+             const i32* weights_x, const i32* first_y, const i32* count_y, const i32* weights_y,             \
+             i32 longest_y, i32 width, i32 height, i32 side, i32 x, i32 y, i32 content_width,                \
+             i32 content_height) {                                                                           \
+        const Place place = {width, height, side, x, y, content_width, content_height};                      \
+        columns_first<T>(frame, image, values, first_x, count_x, weights_x, first_y, count_y, weights_y,     \
+                         longest_y, place);                                                                  \
     }
 COLUMNS(preprocess_columns_f16, u16)
 COLUMNS(preprocess_columns_f32, u32)
 
-#define LINEAR(NAME, T)                                                                                              \
-    extern "C" __global__ void __launch_bounds__(256)                                                                \
-        NAME(const u8* frame, T* image, const i32* first_x, const i32* count_x, const float* weights_x,              \
-             const i32* first_y, const i32* count_y, const float* weights_y, i32 longest_y, const float* mean_std,   \
-             i32 width, i32 height, i32 side, i32 x, i32 y, i32 content_width, i32 content_height) {                 \
-        const Place place = {width, height, side, x, y, content_width, content_height};                              \
-        linear<T>(frame, image, first_x, count_x, weights_x, first_y, count_y, weights_y, longest_y, mean_std,       \
-                  place);                                                                                            \
+#define LINEAR(NAME, T)                                                                                      \
+    extern "C" __global__ void __launch_bounds__(256)                                                        \
+        NAME(const u8* frame, T* image, const i32* first_x, const i32* count_x, const float* weights_x,      \
+             const i32* first_y, const i32* count_y, const float* weights_y, i32 longest_y,                  \
+             const float* mean_std, i32 width, i32 height, i32 side, i32 x, i32 y, i32 content_width,        \
+             i32 content_height) {                                                                           \
+        const Place place = {width, height, side, x, y, content_width, content_height};                      \
+        linear<T>(frame, image, first_x, count_x, weights_x, first_y, count_y, weights_y, longest_y,         \
+                  mean_std, place);                                                                          \
     }
 LINEAR(preprocess_linear_f16, u16)
 LINEAR(preprocess_linear_f32, u32)

@@ -14,12 +14,18 @@ __device__ __forceinline__ void warp_barrier() { __syncwarp(); }
 __device__ __forceinline__ void forget(int& x) { asm volatile("" : "+r"(x)); }
 /// Four words of shared memory.
 __device__ __forceinline__ void load_shared(u32 (&r)[4], u32 address) {
-    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
+    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(address)
+                 : "memory");
 }
 /// Four floats of shared memory.
 __device__ __forceinline__ float4 load_shared_floats(u32 address) {
     float4 r;
-    asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w) : "r"(address) : "memory");
+    asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
+                 : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w)
+                 : "r"(address)
+                 : "memory");
     return r;
 }
 /// Two floats of shared memory.
@@ -36,7 +42,9 @@ __device__ __forceinline__ u32 shared_word(u32 address) {
 }
 /// Stores four words in shared memory.
 __device__ __forceinline__ void store_shared(u32 address, const u32 (&r)[4]) {
-    asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
+    asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(r[0]), "r"(r[1]), "r"(r[2]),
+                 "r"(r[3])
+                 : "memory");
 }
 /// Stores a word in shared memory.
 __device__ __forceinline__ void store_shared_word(u32 address, u32 word) {
@@ -72,6 +80,8 @@ __device__ __forceinline__ u32 add_halves(u32 a, u32 b) {
 /// `b` if `second`, else `a`, without a branch.
 __device__ __forceinline__ float either(bool second, float a, float b) {
     float r;
-    asm("{ .reg .pred p; setp.ne.u32 p, %3, 0; selp.f32 %0, %2, %1, p; }" : "=f"(r) : "f"(a), "f"(b), "r"((u32)second));
+    asm("{ .reg .pred p; setp.ne.u32 p, %3, 0; selp.f32 %0, %2, %1, p; }"
+        : "=f"(r)
+        : "f"(a), "f"(b), "r"((u32)second));
     return r;
 }

@@ -37,18 +37,25 @@ __device__ __forceinline__ u32 cluster_rank() {
 }
 /// Waits for all threads of the cluster.
 __device__ __forceinline__ void cluster_barrier() {
-    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
+                     : "memory");
 }
 /// Waits for all threads of the cluster. Only the barriers that one thread of each block has
 /// published become visible.
 __device__ __forceinline__ void cluster_barriers_known() {
-    asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
+                     : "memory");
 }
 /// Makes the barriers that this thread created visible to the cluster and to TMA.
-__device__ __forceinline__ void barriers_publish() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void barriers_publish() {
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
 /// Arrives, with the number of bytes that this phase waits for.
 __device__ __forceinline__ void barrier_expect(u32 barrier, u32 bytes) {
-    asm volatile("{ .reg .b64 state; mbarrier.arrive.expect_tx.shared::cta.b64 state, [%0], %1; }" ::"r"(barrier), "r"(bytes) : "memory");
+    asm volatile(
+        "{ .reg .b64 state; mbarrier.arrive.expect_tx.shared::cta.b64 state, [%0], %1; }" ::"r"(barrier),
+        "r"(bytes)
+        : "memory");
 }
 /// Arrives at the barrier that block `rank` of the cluster has at this address. It announces a read
 /// only: released to the whole cluster, each arrival would wait for all stores in flight
@@ -63,14 +70,21 @@ __device__ __forceinline__ void prefetch_map(const TensorMap* map) {
 /// TMA load by one thread: the box that begins at this column and row, to this address of each
 /// block in `blocks` (a bit for each rank), whose barriers at this address count the bytes.
 template <bool SEVERAL>
-__device__ __forceinline__ void tma_load(u32 to, const TensorMap* map, i32 column, i32 row, u32 barrier, u32 blocks) {
+__device__ __forceinline__ void tma_load(u32 to, const TensorMap* map, i32 column, i32 row, u32 barrier,
+                                         u32 blocks) {
     if (SEVERAL)
-        asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
-                     " [%0], [%1, {%2, %3}], [%4], %5;"
-                     ::"r"(to), "l"((u64)map), "r"(column), "r"(row), "r"(barrier), "h"((u16)blocks) : "memory");
+        asm volatile(
+            "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+            " [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
+            "l"((u64)map), "r"(column), "r"(row), "r"(barrier), "h"((u16)blocks)
+            : "memory");
     else
-        asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
-                     ::"r"(to), "l"((u64)map), "r"(column), "r"(row), "r"(barrier) : "memory");
+        asm volatile(
+            "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+            "[%0], [%1, {%2, %3}], [%4];" ::
+                "r"(to),
+            "l"((u64)map), "r"(column), "r"(row), "r"(barrier)
+            : "memory");
 }
 /// Waits until the phase of this parity is complete, and sees the stores of the cluster's blocks.
 __device__ __forceinline__ void barrier_wait_for_peers(u32 barrier, u32 parity) {
@@ -84,8 +98,10 @@ __device__ __forceinline__ void barrier_wait_for_peers(u32 barrier, u32 parity) 
 /// Stores two numbers at this address of block `rank` of the cluster, whose barrier at this address
 /// counts their bytes.
 __device__ __forceinline__ void send_two(u32 to, float2 x, u32 barrier, u32 rank) {
-    asm volatile("{ .reg .b32 there, counter; mapa.shared::cluster.u32 there, %0, %4; mapa.shared::cluster.u32 counter, %3, %4;\n"
-                 "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [there], {%1, %2}, [counter]; }"
+    asm volatile("{ .reg .b32 there, counter; mapa.shared::cluster.u32 there, %0, %4; "
+                 "mapa.shared::cluster.u32 counter, %3, %4;\n"
+                 "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 "
+                 "[there], {%1, %2}, [counter]; }"
                  ::"r"(to), "f"(x.x), "f"(x.y), "r"(barrier), "r"(rank) : "memory");
 }
 /// Four 8x8 matrices of halves; lane l gives the address of row l % 8 of matrix l / 8.
@@ -95,7 +111,10 @@ __device__ __forceinline__ void store_matrices(u32 address, const u32 (&r)[4]) {
 }
 __device__ __forceinline__ uint4 shared_unit(u32 address) {
     uint4 r;
-    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "r"(address) : "memory");
+    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w)
+                 : "r"(address)
+                 : "memory");
     return r;
 }
 __device__ __forceinline__ float2 shared_two(u32 address) {
@@ -103,7 +122,9 @@ __device__ __forceinline__ float2 shared_two(u32 address) {
     asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];" : "=f"(r.x), "=f"(r.y) : "r"(address) : "memory");
     return r;
 }
-__device__ __forceinline__ void put_shared(u32 address, float x) { asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(x) : "memory"); }
+__device__ __forceinline__ void put_shared(u32 address, float x) {
+    asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(x) : "memory");
+}
 /// `volatile`: stays before the matmul, so that the data is there after it.
 __device__ __forceinline__ float2 load_two(const float* from) {
     float2 r;
@@ -114,13 +135,33 @@ __device__ __forceinline__ void store_two(float* to, float2 x) {
     asm volatile("st.global.v2.f32 [%0], {%1,%2};" ::"l"(to), "f"(x.x), "f"(x.y) : "memory");
 }
 /// Prefetches a line of 128 bytes into the L1 cache.
-__device__ __forceinline__ void prefetch_line(const void* from) { asm volatile("prefetch.global.L1 [%0];" ::"l"(from) : "memory"); }
+__device__ __forceinline__ void prefetch_line(const void* from) {
+    asm volatile("prefetch.global.L1 [%0];" ::"l"(from) : "memory");
+}
 /// One store: the compiler would split it in four.
 __device__ __forceinline__ void store_unit(void* to, uint4 x) {
-    asm volatile("st.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(to), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w) : "memory");
+    asm volatile("st.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(to), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w)
+                 : "memory");
+}
+
+__device__ __forceinline__ float float_from_lane(float x, int mask) {
+    return __shfl_xor_sync(0xffffffffu, x, mask);
+}
+/// Three warps write vectors into shared memory, eight wait for them: named barrier 1, since 0 is
+/// the block's.
+__device__ __forceinline__ void vectors_give() { asm volatile("bar.arrive 1, 352;" ::: "memory"); }
+__device__ __forceinline__ void vectors_wait() { asm volatile("bar.sync 1, 352;" ::: "memory"); }
+/// Prefetches a line of 128 bytes into the L2 cache.
+__device__ __forceinline__ void prefetch_far_line(const void* from) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(from) : "memory");
 }
 
 // ---- tiles ----
+
+/// Shared memory of a LayerNorm after a GEMM, bytes: staged rows, statistics, vectors.
+__device__ constexpr int norm_bytes(int columns, int across) {
+    return 8 * 16 * (2 * columns + 16) + 2 * across * 128 * 8 + 3 * 4 * columns;
+}
 
 /// TILE_N columns of an output tile; a cluster has CLUSTER_M x CLUSTER_N tiles; READERS warps of a
 /// block read each stage; BETWEEN bytes lie after the stages, in before their barriers.
@@ -134,12 +175,17 @@ struct Tiles {
     static constexpr int CLUSTER = CLUSTER_M * CLUSTER_N;
     static constexpr int THREADS = 384;
     static constexpr int TILE_M = 128;   // of an output tile
-    static constexpr int TILE_K = 64;   // of k: rows of 128 bytes, whose 16-byte units the copy engine swizzles
-    static constexpr int TOKEN_ROWS = TILE_M % CLUSTER_N ? 64 : TILE_M / CLUSTER_N;           // of a box of tokens: each, or each of the first, brings one
-    static constexpr int WEIGHT_ROWS = TILE_N / CLUSTER_M;                              // of a box of weights: each brings one
-    static constexpr int WEIGHTS = TILE_M * 128;                                      // offset of the weights in a slot
+    // Of k: rows of 128 bytes, whose 16-byte units the copy engine swizzles.
+    static constexpr int TILE_K = 64;
+    // Of a box of tokens: each, or each of the first, brings one.
+    static constexpr int TOKEN_ROWS = TILE_M % CLUSTER_N ? 64 : TILE_M / CLUSTER_N;
+    // Of a box of weights: each brings one.
+    static constexpr int WEIGHT_ROWS = TILE_N / CLUSTER_M;
+    // Offset of the weights in a slot.
+    static constexpr int WEIGHTS = TILE_M * 128;
     static constexpr int STAGE_BYTES = WEIGHTS + TILE_N * 128;
-    static constexpr int SHARERS = CLUSTER_M + CLUSTER_N - 1;       // blocks that this one sends to and receives from, itself included
+    // Blocks that this one sends to and receives from, itself included.
+    static constexpr int SHARERS = CLUSTER_M + CLUSTER_N - 1;
     static constexpr int BEHIND = STAGES * STAGE_BYTES;       // offset of what a kernel has there
     static constexpr int FULL = BEHIND + BETWEEN;           // offsets of the barriers
     static constexpr int EMPTY = FULL + STAGES * 8;
@@ -152,13 +198,19 @@ struct Tiles {
     int tiles, tiles_across;          // of the whole, a cluster's tiles being one
     int first, step;                  // this cluster's
     int lane, warp;                   // of a warpgroup that multiplies
-    u32 mate;                         // the block that this lane signals its reads to; lanes from SHARERS on signal none
+    // The block that this lane signals its reads to; lanes from SHARERS on signal none.
+    u32 mate;
 
     __device__ __forceinline__ int chunks() const { return (k + TILE_K - 1) / TILE_K; }
-    __device__ __forceinline__ int row_of(int tile) const { return (tile / tiles_across * CLUSTER_M + down) * TILE_M; }
-    __device__ __forceinline__ int column_of(int tile) const { return (tile % tiles_across * CLUSTER_N + across) * TILE_N; }
+    __device__ __forceinline__ int row_of(int tile) const {
+        return (tile / tiles_across * CLUSTER_M + down) * TILE_M;
+    }
+    __device__ __forceinline__ int column_of(int tile) const {
+        return (tile % tiles_across * CLUSTER_N + across) * TILE_N;
+    }
 
-    __device__ __forceinline__ void begin(const TensorMap* tokens, const TensorMap* weights, int rows, int columns, int depth, u32 shared_base) {
+    __device__ __forceinline__ void begin(const TensorMap* tokens, const TensorMap* weights, int rows,
+                                          int columns, int depth, u32 shared_base) {
         shared = shared_base, m = rows, n = columns, k = depth;
         int rank = (int)cluster_rank();
         down = rank / CLUSTER_N, across = rank % CLUSTER_N;
@@ -193,8 +245,10 @@ struct Tiles {
                 barrier_wait(shared + EMPTY + slot * 8, turn ^ 1);
                 barrier_expect(full, STAGE_BYTES);
                 if (across < TILE_M / TOKEN_ROWS)
-                    tma_load<(CLUSTER_N > 1)>(to + across * TOKEN_ROWS * 128, tokens, at, row, full, row_mates);
-                tma_load<(CLUSTER_M > 1)>(to + WEIGHTS + down * WEIGHT_ROWS * 128, weights, at, column, full, column_mates);
+                    tma_load<(CLUSTER_N > 1)>(to + across * TOKEN_ROWS * 128, tokens, at, row, full,
+                                              row_mates);
+                tma_load<(CLUSTER_M > 1)>(to + WEIGHTS + down * WEIGHT_ROWS * 128, weights, at, column, full,
+                                          column_mates);
                 if (++slot == STAGES) slot = 0, turn ^= 1;
             }
         }
@@ -206,7 +260,8 @@ struct Tiles {
         lane = (int)threadIdx.x & 31, warp = (int)(threadIdx.x >> 5) & 3;
         // Blocks of the row first, then the others of the column.
         int other = lane - CLUSTER_N;
-        mate = (u32)(lane < CLUSTER_N ? down * CLUSTER_N + lane : (other + (other >= down ? 1 : 0)) * CLUSTER_N + across);
+        mate = (u32)(lane < CLUSTER_N ? down * CLUSTER_N + lane
+                                      : (other + (other >= down ? 1 : 0)) * CLUSTER_N + across);
     }
 
     __device__ __forceinline__ void release(int slot) const {

@@ -10,16 +10,21 @@ barriers between warpgroups, register reallocation, and `wgmma` with its matrix 
 __device__ __forceinline__ void pdl_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 /// Lets the next kernel begin, if it is launched with PDL: its blocks take the places of blocks
 /// that end.
-__device__ __forceinline__ void pdl_launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+__device__ __forceinline__ void pdl_launch_dependents() {
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
 
 /// Makes this thread's landed copies visible to the tensor cores' own way into shared memory.
-__device__ __forceinline__ void copies_publish() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ __forceinline__ void copies_publish() {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
 
 __device__ __forceinline__ void barrier_create(u32 barrier, int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
 __device__ __forceinline__ void barrier_arrive(u32 barrier) {
-    asm volatile("{ .reg .b64 state; mbarrier.arrive.shared::cta.b64 state, [%0]; }" ::"r"(barrier) : "memory");
+    asm volatile("{ .reg .b64 state; mbarrier.arrive.shared::cta.b64 state, [%0]; }" ::"r"(barrier)
+                 : "memory");
 }
 /// Waits until the phase of this parity is complete.
 __device__ __forceinline__ void barrier_wait(u32 barrier, u32 parity) {
@@ -33,22 +38,38 @@ __device__ __forceinline__ void barrier_wait(u32 barrier, u32 parity) {
 /// Whether the phase of this parity is complete.
 __device__ __forceinline__ bool barrier_ready(u32 barrier, u32 parity) {
     u32 ready;
-    asm volatile("{ .reg .pred done; mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2; selp.u32 %0, 1, 0, done; }"
-                 : "=r"(ready) : "r"(barrier), "r"(parity) : "memory");
+    asm volatile(
+        "{ .reg .pred done; mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2; "
+        "selp.u32 %0, 1, 0, done; }"
+        : "=r"(ready)
+        : "r"(barrier), "r"(parity)
+        : "memory");
     return ready;
 }
 /// Named barriers of two warpgroups: one waits, the other only arrives.
-__device__ __forceinline__ void named_barrier_sync(int barrier) { asm volatile("bar.sync %0, 256;" ::"r"(barrier) : "memory"); }
-__device__ __forceinline__ void named_barrier_arrive(int barrier) { asm volatile("bar.arrive %0, 256;" ::"r"(barrier) : "memory"); }
+__device__ __forceinline__ void named_barrier_sync(int barrier) {
+    asm volatile("bar.sync %0, 256;" ::"r"(barrier) : "memory");
+}
+__device__ __forceinline__ void named_barrier_arrive(int barrier) {
+    asm volatile("bar.arrive %0, 256;" ::"r"(barrier) : "memory");
+}
 template <int REGISTERS>
-__device__ __forceinline__ void registers_release() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS)); }
+__device__ __forceinline__ void registers_release() {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS));
+}
 template <int REGISTERS>
-__device__ __forceinline__ void registers_claim() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS)); }
+__device__ __forceinline__ void registers_claim() {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
+}
 
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_commit() {
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
 template <int LATEST>
-__device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LATEST) : "memory"); }
+__device__ __forceinline__ void wgmma_wait() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LATEST) : "memory");
+}
 /// Keeps the compiler from moving uses of accumulators across a wait.
 template <int N>
 __device__ __forceinline__ void settle(float (&d)[N]) {
@@ -59,8 +80,12 @@ __device__ __forceinline__ void settle(float (&d)[N]) {
 /// The compiler would move them after it, as no visible effect needs them earlier: here a store to
 /// `unused`, which happens only for a sum below 0, and so never.
 __device__ __forceinline__ void before_waiting(const float (&sum)[2], u32 unused) {
-    asm volatile("{ .reg .pred p, q; setp.lt.f32 p, %0, 0f00000000; setp.lt.or.f32 q, %1, 0f00000000, p; @q st.shared.f32 [%2], %0; }" ::"f"(sum[0]),
-                 "f"(sum[1]), "r"(unused) : "memory");
+    asm volatile(
+        "{ .reg .pred p, q; setp.lt.f32 p, %0, 0f00000000; setp.lt.or.f32 q, %1, 0f00000000, p; "
+        "@q st.shared.f32 [%2], %0; }" ::
+            "f"(sum[0]),
+        "f"(sum[1]), "r"(unused)
+        : "memory");
 }
 
 // An instruction names each of its accumulators in its text and once more as an operand.
@@ -96,11 +121,11 @@ __device__ __forceinline__ void before_waiting(const float (&sum)[2], u32 unused
 
 /// d[64 x 2 R] (+)= a[64 x 16] b[2 R x 16]^T, both by descriptor; `add` 0 starts from zero. COLUMNS
 /// is 2 R; A, B and ADD follow the accumulators.
-#define WGMMA_SS(R, COLUMNS, A, B, ADD)                                                                           \
-    __device__ __forceinline__ void wgmma_ss(float (&d)[R], u64 a, u64 b, int add) {                        \
-        asm volatile("{ .reg .pred p; setp.ne.b32 p, " ADD ", 0; wgmma.mma_async.sync.aligned.m64n" COLUMNS            \
-                     "k16.f32.f16.f16 {" NAMES_##R "}, " A ", " B ", p, 1, 1, 0, 0; }"                                 \
-                     : OPERANDS_##R(0) : "l"(a), "l"(b), "r"(add));                                                    \
+#define WGMMA_SS(R, COLUMNS, A, B, ADD)                                                                      \
+    __device__ __forceinline__ void wgmma_ss(float (&d)[R], u64 a, u64 b, int add) {                         \
+        asm volatile("{ .reg .pred p; setp.ne.b32 p, " ADD ", 0; wgmma.mma_async.sync.aligned.m64n" COLUMNS  \
+                     "k16.f32.f16.f16 {" NAMES_##R "}, " A ", " B ", p, 1, 1, 0, 0; }"                       \
+                     : OPERANDS_##R(0) : "l"(a), "l"(b), "r"(add));                                          \
     }
 WGMMA_SS(8, "16", "%8", "%9", "%10")
 WGMMA_SS(24, "48", "%24", "%25", "%26")
@@ -113,11 +138,11 @@ WGMMA_SS(72, "144", "%72", "%73", "%74")
 WGMMA_SS(80, "160", "%80", "%81", "%82")
 
 /// d[64 x 2 R] += a[64 x 16] b[16 x 2 R], a in registers, b by descriptor.
-#define WGMMA_RS(R, COLUMNS, A, B)                                                                              \
-    __device__ __forceinline__ void wgmma_rs(float (&d)[R], const u32 (&a)[4], u64 b) {                   \
-        asm volatile("{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n" COLUMNS                  \
-                     "k16.f32.f16.f16 {" NAMES_##R "}, {" A "}, " B ", p, 1, 1, 1; }"                                  \
-                     : OPERANDS_##R(0) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                          \
+#define WGMMA_RS(R, COLUMNS, A, B)                                                                           \
+    __device__ __forceinline__ void wgmma_rs(float (&d)[R], const u32 (&a)[4], u64 b) {                      \
+        asm volatile("{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n" COLUMNS        \
+                     "k16.f32.f16.f16 {" NAMES_##R "}, {" A "}, " B ", p, 1, 1, 1; }"                        \
+                     : OPERANDS_##R(0) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                \
     }
 WGMMA_RS(28, "56", "%28,%29,%30,%31", "%32")
 WGMMA_RS(32, "64", "%32,%33,%34,%35", "%36")

@@ -1,6 +1,5 @@
 /*!
-Window attention of an encoder's map, head by head: O = softmax(Q K^T) V inside each window; sm 80
-on.
+Window attention of an encoder's map, head by head: O = softmax(Q K^T) V in each window; sm 80 on.
 
 qkv `[grid^2, 3 heads depth]` f16, rows `[q|k|v][head][depth]`, q scaled; bias `[3 heads depth]`
 f16; O `[grid_out^2, heads depth]` f16; tokens in image order. Windows begin at the top left. Beyond
@@ -25,15 +24,13 @@ and values serves two tiles, which halves the reads of shared memory. Queries ar
 units, which four lanes exchange for the fragments of `mma`; results are stored the same way. Shared
 memory holds no queries: the largest window leaves no room (sm 86: 100 KB).
 
-The limits: small windows read all of qkv once and are bound by memory; large ones by the tensor
-cores and their operands.
+Memory bounds small windows, which read all of qkv once; the tensor cores bound large ones.
 
 Grid: `x` = pairs, heads first: `together` of the same head in a block of as many warps (a pair
 each), or all warps of a block on one pair; then all pairs again for each further of `parts` of
 their queries. Whole windows come before those that reach beyond the map, so that multiprocessors
 with more blocks than others have large and small ones. A warp without queries copies too.
 */
-
 #include "ptx.cuh"
 #include "attention.cuh"
 #include "window_attention.cuh"
@@ -51,7 +48,7 @@ struct Windows {
     static constexpr int PITCH = (UNITS | 1) * 16;
     static constexpr int PART = 64;                 // keys that come together
     static constexpr int AT_ONCE = 2 * TILES;       // copies of a thread that are prepared together
-    static_assert(COLUMNS % 8 == 0 && QUERIES % 16 == 0 && KEYS % 16 == 0 && PART % KEYS == 0, "whole products; steps inside a part");
+    static_assert(COLUMNS % 8 == 0 && QUERIES % 16 == 0 && KEYS % 16 == 0 && PART % KEYS == 0, "sizes");
 
     int lane, depth;
     int keys, rows;              // of the window; in shared memory
@@ -69,7 +66,8 @@ struct Windows {
 
     /// Starts the copies of keys and values, part by part, each a group; zeros behind the last key
     /// and behind `depth`.
-    __device__ __forceinline__ void fetch(const WindowProblem& p, int head, int top_row, int left, int first, int step, u32 shared) const {
+    __device__ __forceinline__ void fetch(const WindowProblem& p, int head, int top_row, int left, int first,
+                                          int step, u32 shared) const {
         int columns = p.heads * depth, start = columns + head * depth, reciprocal = reciprocal_of(p.window);
         for (int begin = 0; begin < rows; begin += PART) {
             int end = (begin + PART < rows ? begin + PART : rows) * UNITS;
@@ -81,7 +79,8 @@ struct Windows {
                     int y = quotient(row, reciprocal), x = row - y * p.window;
                     y += top_row, x += left;
                     bool inside = y < p.grid && x < p.grid && row < keys, fits = unit * 8 < depth;
-                    const f16* from = (inside ? p.qkv + (y * p.grid + x) * (3 * columns) : p.bias) + (fits ? start + unit * 8 : start);
+                    const f16* from = (inside ? p.qkv + (y * p.grid + x) * (3 * columns) : p.bias) +
+                                      (fits ? start + unit * 8 : start);
                     u32 to = shared + row * PITCH + unit * 16;
                     copy16_if(at < end, to, from, row < keys && fits);
                     copy16_if(at < end, to + rows * PITCH, from + columns, row < keys && fits);
@@ -106,7 +105,8 @@ struct Windows {
     /// The rows of queries of a tile as they lie in memory: four words a lane of each four units,
     /// or one of a unit that is left. All loads are under way before the first is used; none is
     /// behind a branch.
-    __device__ __forceinline__ void load_queries(const WindowProblem& p, const Asked& asked, int reciprocal, int tile, int head) {
+    __device__ __forceinline__ void load_queries(const WindowProblem& p, const Asked& asked, int reciprocal,
+                                                 int tile, int head) {
         int token = 3 * p.heads * depth, factor = p.pooled ? 2 : 1;
         const f16* from[TILES][2];
 #pragma unroll
@@ -117,9 +117,10 @@ struct Windows {
                 from[t][h] = p.qkv + (at.y * factor * p.grid + at.x * factor) * token + head * depth;
             }
         load_words<false>(from, 0);
-        // One after the other: all at once would take more registers than there are.
+        // One after the other: all at once would need too many registers.
 #pragma unroll 1
-        for (int i = 1; i < factor * factor; i++) load_words<true>(from, ((i & 1) + (i >> 1) * p.grid) * token);
+        for (int i = 1; i < factor * factor; i++)
+            load_words<true>(from, ((i & 1) + (i >> 1) * p.grid) * token);
     }
 
     /// One of the tokens of a query: the first, or the greater of it and what is there.
@@ -205,7 +206,8 @@ struct Windows {
                 for (int t = 0; t < TILES; t++)
 #pragma unroll
                     for (int i = 0; i < 4; i++)
-                        if (2 * j + i < 2 * STEPS) multiply_add_eight(scores[t][2 * j + i], queries[t][PAIRS + ODD - 1], b[i]);
+                        if (2 * j + i < 2 * STEPS)
+                            multiply_add_eight(scores[t][2 * j + i], queries[t][PAIRS + ODD - 1], b[i]);
             }
         }
         if (key + STEPS * 16 > keys) {
@@ -219,10 +221,11 @@ struct Windows {
         }
     }
 
-    /// This lane's address of the unit that is left, of 32 rows from `key` on; of 16 at the end,
-    /// which half the lanes read once more.
+    /// This lane's address of the last unit, of 32 rows from `key` on; at the end of 16, read twice.
     template <int STEPS>
-    __device__ __forceinline__ u32 last(int key) const { return last_keys + (key - (STEPS == 1 ? lane & 16 : 0)) * PITCH; }
+    __device__ __forceinline__ u32 last(int key) const {
+        return last_keys + (key - (STEPS == 1 ? lane & 16 : 0)) * PITCH;
+    }
 
     /// Scores to weights 2^(s log2 e - row_max), as cuda/attention.cu does it.
     template <int STEPS>
@@ -235,7 +238,8 @@ struct Windows {
             for (int h = 0; h < 2; h++) {
                 float most = NOTHING;
 #pragma unroll
-                for (int j = 0; j < STEPS * 2; j++) most = fmaxf(most, fmaxf(scores[t][j][2 * h], scores[t][j][2 * h + 1]));
+                for (int j = 0; j < STEPS * 2; j++)
+                    most = fmaxf(most, fmaxf(scores[t][j][2 * h], scores[t][j][2 * h + 1]));
                 most = fmaxf(most, from_lane(most, 1));
                 high[t][h] = fmaxf(most, from_lane(most, 2)) * LOG2E;
                 above |= high[t][h] > row_max[t][h] + HEADROOM;
@@ -249,7 +253,8 @@ struct Windows {
                     row_max[t][h] = next;
                     row_sum[t][h] *= scale;
 #pragma unroll
-                    for (int j = 0; j < UNITS; j++) acc_o[t][j][2 * h] *= scale, acc_o[t][j][2 * h + 1] *= scale;
+                    for (int j = 0; j < UNITS; j++)
+                        acc_o[t][j][2 * h] *= scale, acc_o[t][j][2 * h + 1] *= scale;
                 }
         }
 #pragma unroll
@@ -288,7 +293,8 @@ struct Windows {
 #pragma unroll
                 for (int t = 0; t < TILES; t++) {
                     multiply_add(acc_o[t][UNITS - 1], weights[t][step], b[0], b[1]);
-                    if (STEPS > 1) multiply_add(acc_o[t][UNITS - 1], weights[t][(step + 1) % STEPS], b[2], b[3]);
+                    if (STEPS > 1)
+                        multiply_add(acc_o[t][UNITS - 1], weights[t][(step + 1) % STEPS], b[2], b[3]);
                 }
             }
         }
@@ -358,8 +364,10 @@ struct Windows {
                 for (int h = 0; h < 2; h++) {
                     int query = tile + t * 16 + h * 8 + (lane >> 2);
                     int2 at = asked.token(query, reciprocal);
-                    int to = (at.y * (p.pooled ? p.grid / 2 : p.grid) + at.x) * p.heads * depth + head * depth;
-                    store_window_row<UNITS>(p.out, query < asked.count && stored ? to : -1, depth, lane, row_sum[t][h],
+                    int token = at.y * (p.pooled ? p.grid / 2 : p.grid) + at.x;
+                    int to = token * p.heads * depth + head * depth;
+                    to = query < asked.count && stored ? to : -1;
+                    store_window_row<UNITS>(p.out, to, depth, lane, row_sum[t][h],
                                             [&](int unit, int i) { return acc_o[t][unit][2 * h + i]; });
                 }
             tile += (alone ? 1 : blockDim.x >> 5) * QUERIES * p.parts;
@@ -371,15 +379,17 @@ struct Windows {
 
 // ---- instances ----
 
-/// THREADS is what bounds the registers: 65536 by as many threads.
-#define WINDOW_ATTENTION(NAME, COLUMNS, QUERIES, KEYS, THREADS)                                                                              \
-    extern "C" __global__ void __launch_bounds__(THREADS)                                                                           \
-        NAME(const f16* qkv, const f16* bias, f16* out, int grid, int window, int whole, int side, int heads, int depth, int pooled, \
-             int together, int parts) {                                                                                             \
-        extern __shared__ __align__(1024) unsigned char memory[];                                                                   \
-        Windows<COLUMNS, QUERIES, KEYS> windows;                                                                                    \
-        windows.run(WindowProblem{qkv, bias, out, grid, window, whole, side, heads, depth, pooled, together, parts},                \
-                    shared_address(memory));                                                                                        \
+/// THREADS bounds the registers. Constants: for the host (scripts/kernels.py).
+#define WINDOW_ATTENTION(NAME, COLUMNS, QUERIES, KEYS, THREADS)                                              \
+    [[maybe_unused]] constexpr int NAME##_head = COLUMNS, NAME##_queries = QUERIES;                          \
+    [[maybe_unused]] constexpr int NAME##_pitch = Windows<COLUMNS, QUERIES, KEYS>::PITCH;                    \
+    extern "C" __global__ void __launch_bounds__(THREADS)                                                    \
+        NAME(const f16* qkv, const f16* bias, f16* out, int grid, int window, int whole, int side,           \
+             int heads, int depth, int pooled, int together, int parts) {                                    \
+        extern __shared__ __align__(1024) unsigned char memory[];                                            \
+        Windows<COLUMNS, QUERIES, KEYS> windows;                                                             \
+        windows.run(WindowProblem{qkv, bias, out, grid, window, whole, side, heads, depth, pooled,           \
+                                  together, parts}, shared_address(memory));                                 \
     }
 
 WINDOW_ATTENTION(window_attention_56, 56, 16, 32, 512)

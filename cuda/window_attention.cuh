@@ -11,13 +11,18 @@ __device__ __forceinline__ u32 greater(u32 a, u32 b) {
     asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
     return r;
 }
-__device__ __forceinline__ u32 word_from_lane(u32 x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+__device__ __forceinline__ u32 word_from_lane(u32 x, int mask) {
+    return __shfl_xor_sync(0xffffffffu, x, mask);
+}
 /// Asynchronous copy of 16 bytes from global to shared memory if `wanted`; zeros where `valid` is
 /// false.
 __device__ __forceinline__ void copy16_if(bool wanted, u32 to, const void* from, bool valid) {
     int bytes = valid ? 16 : 0;
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %3, 0; @p cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2; }" ::"r"(to), "l"(from),
-                 "r"(bytes), "r"((int)wanted) : "memory");
+    asm volatile(
+        "{ .reg .pred p; setp.ne.b32 p, %3, 0; @p cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2; }" ::
+            "r"(to),
+        "l"(from), "r"(bytes), "r"((int)wanted)
+        : "memory");
 }
 /// c[16x8] += a[16x8] b[8x8]; of `a` the first two words.
 __device__ __forceinline__ void multiply_add_eight(float (&c)[4], const u32 (&a)[4], u32 b) {
@@ -53,7 +58,8 @@ __device__ __forceinline__ void exchange(u32 (&x)[4], int lane) {
 
 /// n / side for n < 300 and side <= 16.
 __device__ __forceinline__ int quotient(int n, int reciprocal) { return n * reciprocal >> 16; }
-__device__ __forceinline__ int reciprocal_of(int side) { return 65536 / side + 1; }
+constexpr int RECIPROCAL_ONE = 65536;
+__device__ __forceinline__ int reciprocal_of(int side) { return RECIPROCAL_ONE / side + 1; }
 
 /// The queries of a window that somebody asks for: a rectangle of the map behind.
 struct Asked {
@@ -86,7 +92,8 @@ __device__ __forceinline__ void store_window_row(f16* out, int to, int depth, in
         u32 words[4] = {0, 0, 0, 0};
 #pragma unroll
         for (int k = 0; k < 4; k++)
-            if (i + k < UNITS) words[k] = pack(at((i + k) % UNITS, 0) * share, at((i + k) % UNITS, 1) * share);
+            if (i + k < UNITS)
+                words[k] = pack(at((i + k) % UNITS, 0) * share, at((i + k) % UNITS, 1) * share);
         if (i + 1 == UNITS) {
             if (to >= 0 && i * 8 < depth) *(u32*)(out + to + i * 8 + t * 2) = words[0];
             continue;

@@ -34,21 +34,28 @@ the longest blocks begin first. Blocks whose part has no needed queries end at o
 // ---- attention ----
 
 struct HopperWindowProblem : WindowProblem {
-    int reciprocal, edge;  // of a window's side, and of the width of those at the right edge that reach beyond the map (`reciprocal_of`)
+    // Of a window's side, and of the width of those at the right edge that reach beyond the map
+    // (`reciprocal_of`).
+    int reciprocal, edge;
 };
 
 template <int COLUMNS, int KEYS_, int LAST_>
 struct HopperWindows {
-    static constexpr int KEYS = KEYS_;                    // keys of a step, of which there is one at the least
+    // Keys of a step, of which there is one at the least.
+    static constexpr int KEYS = KEYS_;
     static constexpr int LAST = LAST_;                    // keys of the last step
     static constexpr int UNITS = COLUMNS / 8;             // 16-byte units of a row of results
-    static constexpr int WIDTH = (COLUMNS + 15) / 16 * 16;             // columns of Q and K as they are multiplied
-    static constexpr int REST = WIDTH > CHUNK ? WIDTH / 8 - 8 : 0;     // units of Q or K beyond the first chunk
+    // Columns of Q and K as they are multiplied.
+    static constexpr int WIDTH = (COLUMNS + 15) / 16 * 16;
+    // Units of Q or K beyond the first chunk.
+    static constexpr int REST = WIDTH > CHUNK ? WIDTH / 8 - 8 : 0;
     static constexpr int CHUNKS = REST > 0 ? 3 : 2;       // of keys and values
-    static constexpr int BESIDE = REST > 0 ? 8 / REST : 1;             // warpgroups whose units beyond the first chunk share rows
+    // Warpgroups whose units beyond the first chunk share rows.
+    static constexpr int BESIDE = REST > 0 ? 8 / REST : 1;
     static constexpr int TILE = 64 * 128;                 // bytes of 64 rows of a chunk
     static constexpr int BARRIERS = 8;                    // room for as many: steps of the largest window
-    static_assert(COLUMNS % 8 == 0 && KEYS % 16 == 0 && LAST % 16 == 0 && 8 % (REST > 0 ? REST : 8) == 0, "whole products");
+    static_assert(COLUMNS % 8 == 0 && KEYS % 16 == 0 && LAST % 16 == 0 && 8 % (REST > 0 ? REST : 8) == 0,
+                  "whole products");
 
     int thread, lane, depth;
     int keys, rows;         // of the window; in shared memory
@@ -64,17 +71,21 @@ struct HopperWindows {
     /// Offset of a 16-byte unit in a row of a chunk, `line` being the row modulo 8.
     static __device__ __forceinline__ u32 swizzle(u32 unit, u32 line) { return ((unit ^ line) & 7) * 16; }
     /// As an address: with offsets in bytes that have no sign a copy takes the fewest instructions.
-    static __device__ __forceinline__ const char* behind(const f16* p, u32 elements) { return (const char*)p + elements * 2; }
+    static __device__ __forceinline__ const char* behind(const f16* p, u32 elements) {
+        return (const char*)p + elements * 2;
+    }
 
     /// The block's queries from `first` on; zeros behind the last one and behind `depth`. Eight
     /// threads copy a row: a unit each of the first chunk, then what is beyond it. What does not
     /// change from row to row is worked out before: copies take more time for their instructions
     /// than for what they bring.
-    __device__ __forceinline__ void fetch_queries(const HopperWindowProblem& p, const Asked& asked, int first, int reciprocal, int head,
-                                                  u32 to) const {
-        u32 groups = blockDim.x >> 7, token = 3 * p.heads * depth, unit = threadIdx.x & 7, line = threadIdx.x >> 3;
+    __device__ __forceinline__ void fetch_queries(const HopperWindowProblem& p, const Asked& asked, int first,
+                                                  int reciprocal, int head, u32 to) const {
+        u32 groups = blockDim.x >> 7, token = 3 * p.heads * depth, unit = threadIdx.x & 7,
+            line = threadIdx.x >> 3;
         bool fits = (int)unit * 8 < depth, rest_fits = CHUNK + (int)unit * 8 < depth;
-        const char* from = behind(p.qkv, (asked.top * p.grid + asked.left) * token + head * depth + (fits ? unit * 8 : 0));
+        const char* from =
+            behind(p.qkv, (asked.top * p.grid + asked.left) * token + head * depth + (fits ? unit * 8 : 0));
         u32 rest = rest_fits ? CHUNK * 2 : 0;
         for (u32 row = line; row < groups * 64; row += groups * 16) {
             int query = first + row, y = quotient(query, reciprocal), x = query - y * asked.width;
@@ -83,7 +94,8 @@ struct HopperWindows {
             copy16(to + row * 128 + swizzle(unit, line), source, valid && fits);
             if constexpr (REST > 0) {
                 u32 group = row >> 6, at = to + (groups + group / BESIDE) * TILE + (row & 63) * 128;
-                copy16_if(unit < REST, at + swizzle(group % BESIDE * REST + unit, line), source + rest, valid && rest_fits);
+                copy16_if(unit < REST, at + swizzle(group % BESIDE * REST + unit, line), source + rest,
+                          valid && rest_fits);
             }
         }
     }
@@ -91,13 +103,16 @@ struct HopperWindows {
     /// The keys and values of rows `begin` to `end`, in the same way. `token` and `bias`: the
     /// head's keys of the window's first token and of a padding token; `high` and `wide`: what the
     /// map has of the window.
-    __device__ __forceinline__ void fetch(const HopperWindowProblem& p, const f16* token, const f16* bias, int high, int wide, u32 begin,
-                                          u32 end) const {
-        u32 columns = p.heads * depth * 2, unit = threadIdx.x & 7, line = threadIdx.x >> 3, beyond = CHUNK + unit % (REST > 0 ? REST : 8) * 8;
+    __device__ __forceinline__ void fetch(const HopperWindowProblem& p, const f16* token, const f16* bias,
+                                          int high, int wide, u32 begin, u32 end) const {
+        u32 columns = p.heads * depth * 2, unit = threadIdx.x & 7, line = threadIdx.x >> 3,
+            beyond = CHUNK + unit % (REST > 0 ? REST : 8) * 8;
         bool fits = (int)unit * 8 < depth, rest_fits = (int)beyond < depth;
-        u32 column = fits ? unit * 8 : 0, rest = ((rest_fits ? beyond : 0) - column) * 2 + ((int)unit < REST ? columns : 0);
+        u32 column = fits ? unit * 8 : 0,
+            rest = ((rest_fits ? beyond : 0) - column) * 2 + ((int)unit < REST ? columns : 0);
         const char *inner = behind(token, column), *outer = behind(bias, column);
-        u32 place = shared + swizzle(unit, line);  // `begin` and the rows between two copies are multiples of 8
+        // `begin` and the rows between two copies are multiples of 8.
+        u32 place = shared + swizzle(unit, line);
         for (u32 row = begin + line; row < end; row += blockDim.x >> 3) {
             int y = quotient(row, p.reciprocal), x = row - y * p.window;
             bool there = (int)row < keys, inside = y < high && x < wide && there;
@@ -105,7 +120,9 @@ struct HopperWindows {
             u32 to = place + row * 128;
             copy16(to, from, there && fits);
             copy16(to + rows * 128, from + columns, there && fits);
-            if constexpr (REST > 0) copy16_if(unit < 2 * REST, to + 2 * rows * 128, from + (long long)(int)rest, there && rest_fits);
+            if constexpr (REST > 0)
+                copy16_if(unit < 2 * REST, to + 2 * rows * 128, from + (long long)(int)rest,
+                          there && rest_fits);
         }
     }
 
@@ -144,7 +161,8 @@ struct HopperWindows {
         settle(acc_o);
         wgmma_fence();
 #pragma unroll
-        for (int step = 0; step < N; step++) wgmma_rs(acc_o, weights[step], value_rows + key * 8 + step * 128);
+        for (int step = 0; step < N; step++)
+            wgmma_rs(acc_o, weights[step], value_rows + key * 8 + step * 128);
         wgmma_commit();
     }
 
@@ -195,7 +213,8 @@ struct HopperWindows {
 #pragma unroll
         for (int step = 0; step < N / 8; step++)
 #pragma unroll
-            for (int i = 0; i < 4; i++) weights[step][i] = pack(scores[step * 8 + i * 2], scores[step * 8 + i * 2 + 1]);
+            for (int i = 0; i < 4; i++)
+                weights[step][i] = pack(scores[step * 8 + i * 2], scores[step * 8 + i * 2 + 1]);
     }
 
     /// A warpgroup's queries and all keys.
@@ -263,7 +282,8 @@ struct HopperWindows {
         rows = last * KEYS + LAST;
         u32 queries = shared + CHUNKS * rows * 128, rest = queries + groups * TILE;
         barriers = rest + (REST > 0 ? (groups + BESIDE - 1) / BESIDE * TILE : 0);
-        int top_row = down * p.window, left = across * p.window, columns = p.heads * depth, reciprocal = across < p.whole ? p.reciprocal : p.edge;
+        int top_row = down * p.window, left = across * p.window, columns = p.heads * depth,
+            reciprocal = across < p.whole ? p.reciprocal : p.edge;
         if ((int)threadIdx.x <= last) barrier_create(barriers + threadIdx.x * 8, blockDim.x >> 5);
         fetch_queries(p, asked, first, reciprocal, head, queries);
         const f16* token = p.qkv + (top_row * p.grid + left) * (3 * columns) + columns + head * depth;
@@ -301,15 +321,18 @@ struct HopperWindows {
 
 // ---- instances ----
 
-/// GROUPS: warpgroups of a block, at the most.
-#define WINDOW_ATTENTION_HOPPER(NAME, COLUMNS, KEYS, LAST, GROUPS, BLOCKS)                                                                      \
-    extern "C" __global__ void __launch_bounds__(GROUPS * 128, BLOCKS)                                                                 \
-        NAME(const f16* qkv, const f16* bias, f16* out, int grid, int window, int whole, int side, int heads, int depth,                \
-             int reciprocal, int edge) {                                                                                               \
-        extern __shared__ __align__(1024) unsigned char memory[];                                                                      \
-        HopperWindows<COLUMNS, KEYS, LAST> windows;                                                                                    \
-        windows.run(HopperWindowProblem{{qkv, bias, out, grid, window, whole, side, heads, depth, 0, 1, 1}, reciprocal, edge},         \
-                    shared_address(memory));                                                                                           \
+/// GROUPS: warpgroups of a block, at the most. Constants: for the host (scripts/kernels.py).
+#define WINDOW_ATTENTION_HOPPER(NAME, COLUMNS, KEYS, LAST, GROUPS, BLOCKS)                                   \
+    [[maybe_unused]] constexpr int NAME##_head = COLUMNS, NAME##_keys = KEYS, NAME##_last = LAST;            \
+    [[maybe_unused]] constexpr int NAME##_groups = GROUPS, NAME##_blocks = BLOCKS;                           \
+    [[maybe_unused]] constexpr int NAME##_barriers = HopperWindows<COLUMNS, KEYS, LAST>::BARRIERS;           \
+    extern "C" __global__ void __launch_bounds__(GROUPS * 128, BLOCKS)                                       \
+        NAME(const f16* qkv, const f16* bias, f16* out, int grid, int window, int whole, int side,           \
+             int heads, int depth, int reciprocal, int edge) {                                               \
+        extern __shared__ __align__(1024) unsigned char memory[];                                            \
+        HopperWindows<COLUMNS, KEYS, LAST> windows;                                                          \
+        windows.run(HopperWindowProblem{{qkv, bias, out, grid, window, whole, side, heads, depth, 0, 1, 1},  \
+                                        reciprocal, edge}, shared_address(memory));                          \
     }
 
 WINDOW_ATTENTION_HOPPER(window_attention_56_hopper, 56, 80, 48, 2, 2)

@@ -5,12 +5,12 @@
 # --built checks and packs what was built before.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# As scripts/cross.sh links.
 GLIBC=2.31
 # Nothing else may be linked dynamically: CUDA, TensorRT and ONNX Runtime are opened at run time.
 LIBRARIES='^(libc|libm|libdl|libpthread|librt|ld-linux-(x86-64|aarch64))\.so\.[0-9]$'
 MOST_MB=25
 out=target/dist
-venv=$PWD/target/dist-venv
 
 fail() {
   echo "make dist: $*" >&2
@@ -29,24 +29,6 @@ for machine in "${others[@]}"; do
   *) fail "unknown processor $machine; expected x86_64 or aarch64" ;;
   esac
 done
-
-prepare() {
-  local sysroot
-  sysroot=$(rustc --print sysroot)
-  for machine in "${machines[@]}"; do
-    local target=$machine-unknown-linux-gnu
-    [ -d "$sysroot/lib/rustlib/$target/lib" ] && continue
-    command -v rustup >/dev/null ||
-      fail "Rust's standard library for $target is missing in $sysroot, and there is no rustup to add it: install Rust from https://rustup.rs"
-    rustup target add "$target"
-  done
-  if ! cmp -s scripts/requirements-dist.txt "$venv/requirements.txt"; then
-    python3 -m venv --clear "$venv"
-    "$venv/bin/pip" install --quiet --disable-pip-version-check -r scripts/requirements-dist.txt ||
-      fail "pip cannot install ziglang and cargo-zigbuild (no network?); its messages are above"
-    cp scripts/requirements-dist.txt "$venv/requirements.txt"
-  fi
-}
 
 # The highest version of glibc that any symbol asks for.
 glibc_of() { readelf --version-info --wide "$1" | grep -oE 'GLIBC_[0-9.]+' | sort -Vu | tail -n 1 | sed 's/GLIBC_//'; }
@@ -67,11 +49,10 @@ check() { # PROGRAM MACHINE
 program_of() { echo "target/$1-unknown-linux-gnu/release/segtrt"; }
 
 if [ $build = yes ]; then
-  prepare
   for machine in "${machines[@]}"; do
     # The sources do not lie on users' machines where they lay here.
-    PATH=$venv/bin:$PATH SEGTRT_NO_SOURCES=1 CARGO_PROFILE_RELEASE_STRIP=symbols \
-      cargo zigbuild --release --locked --bin segtrt --target "$machine-unknown-linux-gnu.$GLIBC"
+    SEGTRT_NO_SOURCES=1 CARGO_PROFILE_RELEASE_STRIP=symbols scripts/cross.sh release "$machine" ||
+      fail "the program for $machine was not built; the reason is above"
   done
 fi
 

@@ -16,6 +16,7 @@ to the same machine code as compute_80. The instructions of attention need compu
 (wgmma) need compute_90a and NVRTC 12.2: PTX 8.2, for drivers from CUDA 12.2 on. No module has line
 information, which makes PTX up to twice as long.
 """
+import collections
 import concurrent.futures
 import ctypes
 import hashlib
@@ -66,12 +67,20 @@ def modules():
     return found
 
 
+def launches():
+    """What launches ask for that no source says: {kernel: {"threads", "shared"}}."""
+    return tomllib.loads(LIST.read_text())["launch"]
+
+
+def there(pattern):
+    """The files of NVIDIA's Python packages that match."""
+    return [path for folder in map(pathlib.Path, sys.path) for path in sorted(folder.glob(f"nvidia/{pattern}"))]
+
+
 def packaged(pattern):
     """A file of one of NVIDIA's Python packages."""
-    for folder in map(pathlib.Path, sys.path):
-        found = sorted(folder.glob(f"nvidia/{pattern}"))
-        if found:
-            return found[0]
+    for path in there(pattern):
+        return path
     raise Problem(f"no nvidia/{pattern} among this Python's packages; install those that the head of {__file__} "
                   "names")
 
@@ -94,8 +103,47 @@ def text_of(library, program, size, get):
     return text.value.decode()
 
 
-# NVRTC puts every inline statement between two comments, which are a fifth of the text.
-INLINE_COMMENT = re.compile(r"^\t// (?:begin|end) inline asm\n", re.M)
+# NVRTC's comments about inline statements, shared variables and names are a fifth of the text.
+REMARK = re.compile(r"^\s*// (?:(?:begin|end) inline asm|\.globl .*|demoted variable|\w+ has been demoted)\n", re.M)
+# NVRTC declares each constexpr of a source as a variable, even if no instruction uses it.
+VARIABLE = re.compile(r"^\.global \.align \d+ \.(\w+) (\w+)(?:\[\d+\])?(?: = ([^;]*))?;\n", re.M)
+
+
+def constant_name(symbol):
+    """The name of a constant, `Widen::SHARED`; None for a member of a template or of CUDA's headers."""
+    if not symbol.startswith("_ZN"):
+        return symbol
+    parts, rest = [], symbol[3:]
+    while number := re.match(r"\d+", rest):
+        start = number.end()
+        end = start + int(number[0])
+        parts.append(rest[start:end])
+        rest = rest[end:]
+    if rest != "E" or "nv" in parts:
+        return None
+    unnamed = ("_INTERNAL_", "_GLOBAL__N_")
+    return "::".join(part for part in parts if not part.startswith(unnamed))
+
+
+def compact(ptx):
+    """The constants of a module as comments, which crates/kernels/build.rs reads: integers of 0 or more.
+    Then its PTX, without unused variables and unneeded space."""
+    ptx = REMARK.sub("", ptx)
+    words = collections.Counter(re.findall(r"[\w$]+", ptx))
+    constants = []
+
+    def keep_used(variable):
+        kind, symbol, value = variable.groups()
+        if words[symbol] > 1:
+            return variable[0]
+        name = constant_name(symbol)
+        if name and kind == "u32" and not (value or "").startswith("-"):
+            constants.append(f"// {name} = {value or 0}")
+        return ""
+
+    ptx = VARIABLE.sub(keep_used, ptx)
+    lines = (re.sub(r"[ \t]+", " ", line).strip() for line in ptx.splitlines())
+    return [*constants, *filter(None, lines)]
 
 
 def compile_ptx(module):
@@ -121,7 +169,7 @@ def compile_ptx(module):
         f"// Made from {', '.join([*module.headers, name])} by scripts/kernels.py; not to be edited.",
         f"// sha256 of these, one after the other: {digest}",
         f"// NVRTC {module.nvrtc[0]}.{module.nvrtc[1]} {' '.join(module.options)}",
-        INLINE_COMMENT.sub("", ptx).strip(),
+        *compact(ptx),
         "",
     ])
 

@@ -21,12 +21,13 @@ pub fn usual_decode_threads(runs: usize) -> usize {
     (processors() / runs.max(1)).saturating_sub(1).clamp(1, 8)
 }
 
-/// Variables by which a process gets part of a machine, as the facts name them.
-const SHARE: [(&str, &str); 4] = [
+/// Variables by which a process gets part of a machine or an emulated one, as the facts name them.
+const SHARE: [(&str, &str); 5] = [
     ("CUDA_VISIBLE_DEVICES", "cuda_visible_devices"),
     ("SLURM_JOB_ID", "slurm_job"),
     ("SLURM_JOB_PARTITION", "slurm_partition"),
     ("SLURMD_NODENAME", "slurm_node"),
+    (host::program::RUNNER, "runner"),
 ];
 
 /// This program: version, commit where it is known, kind of build.

@@ -29,6 +29,7 @@ pub mod environment;
 pub mod experiment;
 pub mod fetch;
 pub mod inspect;
+pub mod masks;
 pub mod monitor;
 pub mod pack;
 pub mod profile;

@@ -104,14 +104,13 @@ fn a_small_clip_behind_a_large_one_has_its_own_peak_of_memory() {
 #[test]
 fn engines_restricted_to_ampere_say_so_in_every_row() {
     let Some(setting) = Setting::new(1, 4, &PADDED) else { return };
-    for entry in fs::read_dir(setting.path("engines")).unwrap() {
-        let file = entry.unwrap().path().join("engine.json");
-        let mut manifest: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-        for plan in manifest["plans"].as_array_mut().unwrap() {
-            plan["settings"]["ampere_plus"] = true.into();
-        }
-        fs::write(&file, manifest.to_string()).unwrap();
+    let folder = setting.engines(&PADDED.map(|role| (role, "ok")));
+    let file = folder.join("engine.json");
+    let mut manifest: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    for plan in manifest["plans"].as_array_mut().unwrap() {
+        plan["settings"]["ampere_plus"] = true.into();
     }
+    fs::write(&file, manifest.to_string()).unwrap();
     setting.gpu("out").assert().success();
     let backends = setting.column("out", "backend");
     assert_eq!(backends, ["tensorrt 8.6.1 fp32 padded ampere+ graph"]);

@@ -208,6 +208,7 @@ fn a_fault_in_any_kernel_is_found() {
         "f16x2.cuh",
         "gelu.cuh",
         "layernorm.cuh",
+        "preprocess.cuh",
         "preprocess.cu",
         "mask.cu",
         "bank.cu",

@@ -33,7 +33,7 @@ mod config;
 mod cublaslt;
 /// An encoder that comes in parts, on stand-ins.
 mod cut_encoder;
-/// Splits on disk: SA-V, DAVIS, synthetic; what is wrong with them; their frames, masks and overlays.
+/// Splits on disk: SA-V, DAVIS, YouTube-VOS, MOSE, LVOS, synthetic; what is wrong with them; their frames, masks and overlays.
 mod dataset;
 /// `segtrt doctor` and `segtrt test-run`, with made-up tools and stand-ins for driver and TensorRT.
 mod doctor;
@@ -46,6 +46,8 @@ mod files;
 mod follows;
 /// The track step that is cut at its attentions, on stand-ins.
 mod fused_track;
+/// `segtrt history`: runs over time, changes of a level.
+mod history;
 /// `segtrt inspect`: what a file or folder is, damage, TensorRT's own account and its death.
 mod inspect;
 /// The kernels against the CPU, on the stand-in driver.
@@ -57,6 +59,8 @@ mod kernels_rows;
 mod kill;
 /// The track step with this program's own mask decoder behind its segments, on stand-ins.
 mod mask_decoder;
+/// `segtrt masks`: masks of a run as indexed PNG files.
+mod masks;
 /// The memory encoder by custom CUDA kernels, on stand-ins.
 mod memory_encoder;
 /// `segtrt merge` and `segtrt collect`: tables of old and new runs, folders of other machines through a stand-in ssh.

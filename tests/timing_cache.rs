@@ -17,7 +17,8 @@ fn a_build_whose_timing_cache_8_does_not_merge_keeps_it_in_a_file_of_its_own() {
     let library = runtime::tensorrt_library::open(Some(directory.path())).unwrap();
     let builder = Builder::new(&library).unwrap();
     let mut config: Config = builder.config().unwrap();
-    let stack = Stack { tensorrt: "TensorRT 8.6.1", device: "H200" };
+    let driver = "driver 580.95.05 with CUDA 13.0";
+    let stack = Stack { tensorrt: "TensorRT 8.6.1", device: "H200", driver };
     let files = TimingFiles::new(&directory.path().join("8.timing"), "edgetam_1024_fp16", "track");
     let begun = files.start(stack, |bytes| Ok(config.set_timing_cache(bytes)?));
     assert_eq!(begun, Start { keeps: true, ..Start::default() });

@@ -11,6 +11,8 @@ use vos::decode::mask_png;
 use vos::mask::Mask;
 use vos::prompt::{Prompt, PromptKind, PromptPolicy};
 
+use crate::bench_gpu::{PADDED, Setting};
+use crate::selftest::fakes::shared;
 use crate::support::{bench, frames_of, require_onnxruntime, segtrt, small_bundle, synth};
 
 /// Frames of the first clip of a synthetic split.
@@ -340,4 +342,32 @@ fn the_demo_names_the_file_to_open() {
         let mean = ious.iter().sum::<f64>() / ious.len() as f64;
         assert!(mean > 0.7, "object {id}: mean IoU {mean}");
     }
+}
+
+#[test]
+fn engines_on_a_gpu_give_the_cpus_masks_and_say_how_many_points_they_take() {
+    let Some(setting) = Setting::new(1, 6, &PADDED) else { return };
+    let video = frames(&setting.split);
+    let first = click(&setting.split, 0);
+    let clicks = [first.as_str(), "3,3,-", "5,3,-"];
+    let on_gpu = |out: &str, clicks: &[&str]| {
+        let mut command = track(&video, &setting.path(out));
+        let fakes = shared().unwrap().dir();
+        command.env("LD_LIBRARY_PATH", fakes);
+        command.env("FAKE_TENSORRT_ONNXRUNTIME", require_onnxruntime());
+        command.args(["--backend", "tensorrt", "--engines"]).arg(setting.path("engines"));
+        command.arg("--tensorrt-lib").arg(fakes);
+        command.args(clicks.iter().flat_map(|click| ["--click", click]));
+        command
+    };
+    for points in 1..=2 {
+        let (gpu, cpu) = (format!("gpu{points}"), format!("cpu{points}"));
+        on_gpu(&gpu, &clicks[..points]).assert().success();
+        let mut command = track(&video, &setting.path(&cpu));
+        command.args(clicks[..points].iter().flat_map(|click| ["--click", click]));
+        command.assert().success();
+        assert_eq!(masks(&setting.path(&gpu), 1), masks(&setting.path(&cpu), 1), "{points}");
+    }
+    let refused = on_gpu("gpu3", &clicks).assert().code(2);
+    refused.stderr(contains("takes 2; build the engines again with: segtrt build-engines"));
 }

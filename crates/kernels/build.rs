@@ -68,9 +68,10 @@ fn words(list: Option<&toml::Value>) -> Vec<String> {
     list.filter_map(toml::Value::as_str).map(str::to_owned).collect()
 }
 
-/// `Topic::ALL`, and a match from a topic to its module: what one side alone has does not compile.
+/// `Topic::ALL`, and matches from a topic to its module and to the constants of its sources: what
+/// one side alone has does not compile.
 fn table(modules: &[Module], out: &Path) -> Result<String, Box<dyn Error>> {
-    let (mut all, mut arms) = (String::new(), String::new());
+    let (mut all, mut arms, mut constants) = (String::new(), String::new(), String::new());
     for Module { name, .. } in modules {
         let path = format!("{FOLDER}/{name}.ptx");
         let ptx = fs::read_to_string(&path).map_err(|error| {
@@ -92,12 +93,39 @@ fn table(modules: &[Module], out: &Path) -> Result<String, Box<dyn Error>> {
         writeln!(arms, "                kernels: &[{entries}],")?;
         writeln!(arms, "                deflated: include_bytes!({deflated:?}),")?;
         writeln!(arms, "            }},")?;
+        writeln!(constants, "            Self::{topic} => &[{}],", constants_of(&ptx)?)?;
     }
     let count = modules.len();
     Ok(format!(
-        "impl Topic {{\n    pub(super) const ALL: [Self; {count}] = [\n{all}    ];\n\n    const fn compiled(self) -> &'static Compiled {{\n        \
-         match self {{\n{arms}        }}\n    }}\n}}\n"
+        "impl Topic {{
+    pub(super) const ALL: [Self; {count}] = [
+{all}    ];
+
+    const fn compiled(self) -> &'static Compiled {{
+        match self {{
+{arms}        }}
+    }}
+
+    pub(super) const fn constants(self) -> &'static [(&'static str, u32)] {{
+        match self {{
+{constants}        }}
+    }}
+}}
+"
     ))
+}
+
+/// The constants of a module, which scripts/kernels.py wrote as comments before the PTX:
+/// `// IMAGE_TILE = 64`.
+fn constants_of(ptx: &str) -> Result<String, Box<dyn Error>> {
+    let mut all = String::new();
+    for line in ptx.lines().take_while(|line| line.starts_with("//")) {
+        if let Some((name, value)) = line.trim_start_matches("// ").split_once(" = ") {
+            let value: u32 = value.parse().map_err(|error| format!("{line}: {error}"))?;
+            write!(all, "({name:?}, {value}), ")?;
+        }
+    }
+    Ok(all)
 }
 
 /// The kernels of a module: name, kinds of the parameters (p: pointer, i: 32-bit integer, f: float,
@@ -108,7 +136,7 @@ fn entries(ptx: &str) -> Result<String, String> {
         let (name, rest) = entry.split_once('(').ok_or("an entry without parameters")?;
         let (parameters, rest) = rest.split_once(")\n").ok_or("parameters without an end")?;
         let mut kinds = String::new();
-        for parameter in parameters.lines().filter(|line| line.contains(".param")) {
+        for parameter in parameters.lines().filter(|line| line.starts_with(".param")) {
             kinds.push(match parameter {
                 line if line.contains(".u64") => 'p',
                 line if line.contains(".u32") => 'i',

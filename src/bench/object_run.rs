@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 
-use host::process_memory;
+use host::{process_memory, program};
 use runtime::pipeline::Mode;
 use vos::dataset::{Clip, ObjectTruth};
 use vos::files;
@@ -333,11 +333,10 @@ impl ObjectRunner<'_> {
             on_gpu: self.on_gpu,
             observed: observed.as_ref(),
         });
-        if let Some(exchange) =
-            verdict::exchange(self.plan.teacher.is_some(), self.plan.save_logits)
-        {
-            row.verdict = Verdict::of(row.verdict.findings.drain(..).chain([exchange]).collect());
-        }
+        let exchange = verdict::exchange(self.plan.teacher.is_some(), self.plan.save_logits);
+        let runner = program::runner().as_deref().map(verdict::runner);
+        let findings = row.verdict.findings.drain(..).chain(exchange).chain(runner).collect();
+        row.verdict = Verdict::of(findings);
         Ok(())
     }
 

@@ -16,9 +16,11 @@ pub mod doctor;
 pub mod experiment;
 pub mod fetch;
 mod headings;
+pub mod history;
 pub mod inspect;
 pub mod jetson_benchmark;
 pub mod man;
+pub mod masks;
 pub mod merge;
 pub mod monitor;
 pub mod nsys;
@@ -106,8 +108,12 @@ pub enum Command {
     Suite(Box<suite::SuiteArgs>),
     /// Save a run as a baseline, or check whether a later run is worse.
     Baseline(baseline::BaselineArgs),
+    /// Add runs to a history and show its changes; exit with 1 after a regression.
+    History(history::HistoryArgs),
     /// Fetch result folders from other machines over ssh, with checksums.
     Collect(collect::CollectArgs),
+    /// Write the masks of a run as indexed PNG files for an evaluation server.
+    Masks(masks::MasksArgs),
     /// Merge the tables of several result folders into one CSV file.
     Merge(merge::MergeArgs),
     /// Log memory of GPU and machine while a command runs.
@@ -165,7 +171,9 @@ impl Command {
             Self::Profile(args) => profile::run(args),
             Self::Suite(args) => suite::run(*args),
             Self::Baseline(args) => baseline::run(args),
+            Self::History(args) => history::run(args),
             Self::Collect(args) => collect::run(args),
+            Self::Masks(args) => masks::run(args),
             Self::Merge(args) => merge::run(args),
             Self::Monitor(args) => monitor::run(args),
             Self::Synth(args) => synth::run(args),

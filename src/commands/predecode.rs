@@ -33,7 +33,7 @@ use vos::predecode::{self, Done, Options};
     record it (docs/how-to/small-memory.md)."
 )]
 pub struct PredecodeArgs {
-    /// Folder of the split: SA-V layout (JPEGImages_24fps, Annotations_6fps) or DAVIS layout.
+    /// Folder of the split, in the layout of SA-V, DAVIS, YouTube-VOS, MOSE or LVOS.
     #[arg(long, help_heading = DATA)]
     pub split_dir: PathBuf,
     /// Name of the clip list in the split folder; without such a file all clips are taken.

@@ -4,13 +4,12 @@ A step of an experiment: a subcommand of this program as a child process.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 
 use super::spec::Ran;
-use host::child;
+use host::{child, program};
 
 /// A step: a subcommand of this program in a process of its own; all that it prints goes to
 /// standard error.
@@ -36,8 +35,7 @@ pub const STOPPED: i32 = 130;
 /// It cannot be started. How it ended, well or not, is in the result.
 pub fn run_step(step: &Step) -> Result<Ran> {
     let begun = Instant::now();
-    let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let mut command = Command::new(program);
+    let mut command = program::again()?;
     command.arg(step.name).args(&step.words);
     // Standard output belongs to this command; a step prints to standard error.
     command.stdout(std::io::stderr());

@@ -9,7 +9,7 @@ in its folder; this shows how far each is and how it ended.
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Child;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,7 @@ use super::Shard;
 use cuda::{Facts, Gpu};
 use host::child;
 use host::ctrl_c;
+use host::program;
 use vos::files::JOURNAL;
 
 /// File name of a shard's output.
@@ -215,7 +216,6 @@ impl Running<'_> {
 }
 
 fn start(task: &Task) -> Result<Child> {
-    let program = std::env::current_exe().context("cannot find this program's own file")?;
     std::fs::create_dir_all(&task.folder).with_context(|| {
         format!("cannot create {}; choose a writable --out-dir", task.folder.display())
     })?;
@@ -223,7 +223,7 @@ fn start(task: &Task) -> Result<Child> {
     let log = OpenOptions::new().create(true).append(true).open(&path);
     let log = log.with_context(|| format!("cannot write {}", path.display()))?;
     // If this process is killed, its shards end too: they would disturb the next measurement.
-    child::as_step(&mut Command::new(program))
+    child::as_step(&mut program::again()?)
         .arg("bench")
         .args(&task.words)
         .stdout(log.try_clone().context("cannot hand on the log")?)

@@ -5,13 +5,12 @@ One step: a command of this program, its log, what came of it, how long it took.
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Instant;
 
 use anyhow::Context;
 use serde::Serialize;
 
-use host::child;
+use host::{child, program};
 use vos::ffmpeg::tail;
 
 /// What came of a step.
@@ -43,7 +42,6 @@ pub struct Result {
 /// Runs steps, one after the other.
 #[derive(Debug)]
 pub struct Runner {
-    program: PathBuf,
     logs: PathBuf,
     /// The steps that are over.
     pub results: Vec<Result>,
@@ -53,14 +51,13 @@ impl Runner {
     /// With logs in `<out>/logs`.
     ///
     /// # Errors
-    /// The folder cannot be made, or this program's own file is not found.
+    /// The folder cannot be made.
     pub fn new(out: &Path) -> anyhow::Result<Self> {
         let logs = out.join("logs");
         std::fs::create_dir_all(&logs).with_context(|| {
             format!("cannot create {}; choose a writable --out", logs.display())
         })?;
-        let program = std::env::current_exe().context("cannot find this program's own file")?;
-        Ok(Self { program, logs, results: Vec::new() })
+        Ok(Self { logs, results: Vec::new() })
     }
 
     /// Runs this program with `arguments`, then looks at what it left. True where both are well.
@@ -126,7 +123,7 @@ impl Runner {
             .write(true)
             .open(log)
             .with_context(|| format!("cannot write {}", log.display()))?;
-        let mut command = Command::new(&self.program);
+        let mut command = program::again()?;
         command.args(arguments).stdout(file.try_clone()?).stderr(file.try_clone()?);
         let status = child::run_step(&mut command).context("cannot start this program again")?;
         if !status.success() {

@@ -3,6 +3,7 @@ static float zero_behind_barrier() { block_barrier(); return 0.0f; }
 #include "../../cuda/f16x2.cuh"
 #include "attention.cuh.attention"
 #include "mask_decoder_tokens.cuh.tokens"
+#include "mask_decoder_combine.cuh.combine"
 #include "mask_decoder_tokens.cu.steps"
 namespace heads {
 #include "mask_decoder_heads.cu.heads"

@@ -1,4 +1,4 @@
-// cuda/memory_encoder_mask.cu for the CPU: after machine.h, the primitives and the sections of the source.
+// cuda/memory_encoder_mask.cuh for the CPU: after machine.h, the primitives and the sections of the source.
 static float smaller(float a, float b) { return std::isnan(a) || std::isnan(b) ? NAN : std::min(a, b); }
 static float exponential_of_two(float x) { return exp2f(x); }
 static u32 shared_word(u32 a) { return shared_value<u32>(a); }
@@ -13,4 +13,4 @@ static void store_words(u32 a, u32 first, u32 second) { store_shared_value(a, ui
 #include "../../cuda/f16x2.cuh"
 #include "../../cuda/gelu.cuh"
 #include "memory_encoder_downsample.cuh.attention"
-#include "memory_encoder_mask.cu.attention"
+#include "memory_encoder_mask.cuh.convolutions"

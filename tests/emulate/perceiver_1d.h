@@ -17,4 +17,5 @@ static void store_shared_float(u32 a, float r) { store_shared_value(a, r, false)
 #include "../../cuda/f16x2.cuh"
 #include "../../cuda/gelu.cuh"
 #include "perceiver_1d.cuh.attention"
+#include "perceiver_1d_latents.cuh.latents"
 #include "perceiver_1d.cu.attention"

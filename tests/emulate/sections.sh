@@ -35,7 +35,7 @@ wrong window_attention_hopper.cu.attention windows_weigh_all_keys_alike 'fmaf(sc
 wrong gemm_layernorm_hopper.cu.gemm norm_has_no_bias 'norm_bias[column]' 0.0f
 last='power_of_two(fmaf(scores[i + n][2 * a + 1], LOG2E, behind[a]))'
 wrong mask_decoder_image.cuh.attention decoder_skips_the_last_token_of_a_tile "$last" "(i + n == EIGHTS - 1 && of.part == 3 ? 0.0f : $last)"
-wrong mask_decoder_tokens.cu.steps decoder_has_no_value_bias '((const float4*)(p.value_bias + head * DEPTH))[part]' '(float4{0, 0, 0, 0})'
+wrong mask_decoder_combine.cuh.combine decoder_has_no_value_bias '((const float4*)(p.value_bias + head * DEPTH))[part]' '(float4{0, 0, 0, 0})'
 wrong mask_decoder_heads.cu.heads decoder_squashes_the_wrong_ious p.probable '!p.probable'
 wrong mask_decoder_heads.cu.heads decoder_takes_the_last_of_equal_ious 'other > iou' 'other >= iou'
 wrong mask_decoder_heads.cu.heads decoder_takes_the_pointer_of_score_3 'score > 0.0f' 'score > 3.0f'
@@ -44,7 +44,7 @@ for i in 0 1; do
 done
 second='second[j][of * 2 + i]'
 wrong mask_decoder_upscale.cu.attention decoder_has_the_wrong_gelu "gelu($second)" "$second - gelu($second)"
-wrong memory_encoder_mask.cu.attention memory_of_a_soft_mask 'binary > 0.5f' 'binary > 1.5f'
+wrong memory_encoder_mask.cuh.convolutions memory_of_a_soft_mask 'binary > 0.5f' 'binary > 1.5f'
 wrong memory_encoder_convnext.cuh.blocks memory_is_shifted_by_a_column 'left + warp - REACH' 'left + warp - REACH + 1'
 for i in '' ' + 1'; do
     wrong memory_encoder_convnext.cu.blocks memory_mlp_has_the_wrong_sign "gelu(hidden[m][i * 2$i])" "-gelu(hidden[m][i * 2$i])"

@@ -114,6 +114,9 @@ const BASELINE: &[&str] =
     &["baseline", "check", "base", "--from", "@/run", "--baselines", "@/baselines"];
 const COLLECT: &[&str] =
     &["collect", "--ssh", "sh @/remote/ssh.sh", "host:/x", "--out", "@/collected"];
+const HISTORY: &[&str] = &["history", "@/history.jsonl"];
+const BENCH_YOUTUBE: &[&str] =
+    &["bench", "--models", "edgetam_mini_points", "--split-dir", "@/youtube", "--out-dir", "@/out"];
 const MERGE: &[&str] = &["merge", "@/run", "@/run2", "-o", "@/out/m.csv"];
 
 /// A line may name a clip that is not there, or what is no name: that one is named then, and the file is "the manifest".
@@ -150,6 +153,19 @@ pub const CASES: &[Case] = &[
         "davis/Annotations/480p/synth_000/00000.png",
         BENCH_DAVIS,
         By::Call(read::davis_clips)
+    ),
+    case!(
+        "YouTube-VOS mask",
+        "youtube/Annotations/003234408d/00010.png",
+        BENCH_YOUTUBE,
+        By::Call(read::youtube_clips)
+    ),
+    case!(
+        "YouTube-VOS objects",
+        "youtube/meta.json",
+        BENCH_YOUTUBE,
+        By::Call(read::youtube_clips),
+        &["meta.json", "JPEGImages", "not the plain name", "not UTF-8"]
     ),
     case!("SA-V list", "split/sav_val.txt", BENCH, By::Call(read::clips), LISTED),
     case!(
@@ -222,6 +238,7 @@ pub const CASES: &[Case] = &[
         By::Command,
         &["base.json", "baseline base", "run"]
     ),
+    case!("history", "history.jsonl", HISTORY, By::Command),
     case!("journal", "run/rows.jsonl", &[], By::Call(read::journal)),
     case!("masks", "run/masks/*", COMPARE, By::Command, &["/masks/", "side", "a:", "b:"]),
     case!("logits", "run/logits/*", &[], By::Call(read::logits), &[".npy"]),

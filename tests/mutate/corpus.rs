@@ -13,6 +13,8 @@ use crate::inspect::stand_in::{engine_folder, plan_bytes};
 use crate::nsys::made::frames;
 use crate::support::{bench, copy, segtrt, small_bundle};
 
+use super::read::TIMING;
+
 const MARKER: &str = "\nsegtrt-collect 1\n";
 
 /// A stand-in for ssh: the script on its standard input asks for a listing or for a tar.
@@ -48,6 +50,8 @@ pub fn make(root: &Path) {
     };
     program(&["predecode", "--split-dir", "@split", "--imgsz", "256", "--out-dir", "@frames"]);
     program(&["baseline", "save", "base", "--from", "@run", "--baselines", "@baselines"]);
+    program(&["history", "@history.jsonl", "@run"]);
+    copy(&data.join("datasets/youtube_vos"), &at("youtube"));
     let output = segtrt()
         .args(["compare", "--split-dir"])
         .arg(at("split"))
@@ -96,8 +100,7 @@ pub fn make(root: &Path) {
     engine_folder(&at("engines"));
     fs::create_dir(at("plan")).unwrap();
     fs::write(at("plan/alone.plan"), plan_bytes(3000)).unwrap();
-    runtime::engine::timing_cache::write(&at("x.timing"), "TensorRT 8.6.0", "H200", &[7; 500])
-        .unwrap();
+    runtime::engine::timing_cache::write(&at("x.timing"), TIMING, &[7; 500]).unwrap();
 
     fs::copy(
         Path::new(env!("CARGO_MANIFEST_DIR")).join("engines/platforms.toml"),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use host::UsageError;
 use report::compare::runs::{MEASURED_FILE, Measured};
-use runtime::engine::timing_cache;
+use runtime::engine::timing_cache::{self, Stack};
 use segtrt::commands::config::{self, Start};
 use segtrt::commands::{Command, Outcome};
 use segtrt::experiment::Folder;
@@ -30,6 +30,7 @@ pub fn command(words: Vec<OsString>) -> i32 {
         Command::Baseline(_)
             | Command::Collect(_)
             | Command::Compare(_)
+            | Command::History(_)
             | Command::Inspect(_)
             | Command::Merge(_)
             | Command::Nsys(_)
@@ -58,6 +59,10 @@ pub fn clips(root: &Path) -> Result<(), String> {
 
 pub fn davis_clips(root: &Path) -> Result<(), String> {
     read_split(&root.join("davis"), "val")
+}
+
+pub fn youtube_clips(root: &Path) -> Result<(), String> {
+    read_split(&root.join("youtube"), "sav_val")
 }
 
 /// All that a bench takes from a split: frames, masks, prompts.
@@ -118,8 +123,12 @@ pub fn frames(root: &Path) -> Result<(), String> {
     clip.verify().map_err(|error| error.to_string())
 }
 
+/// The stack of the timing cache that the corpus has.
+pub const TIMING: Stack<'_> =
+    Stack { tensorrt: "TensorRT 8.6.0", device: "H200", driver: "driver 580.95.05 with CUDA 13.0" };
+
 pub fn timing(root: &Path) -> Result<(), String> {
-    timing_cache::read(&root.join("x.timing"), "TensorRT 8.6.0", "H200").map(drop)
+    timing_cache::read(&root.join("x.timing"), TIMING).map(drop)
 }
 
 pub fn experiment(root: &Path) -> Result<(), String> {

@@ -20,7 +20,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::threads;
+use crate::{program, threads};
 pub use kill_tree::{Held, kill_tree};
 pub use listen::{Heard, Listener, USUAL_LIMIT_S, limit_of};
 
@@ -53,15 +53,15 @@ pub fn start_with(
     errors: Stdio,
 ) -> Result<(Child, ChildStdin)> {
     check(job)?;
-    let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let mut child = as_worker(&mut Command::new(program))
+    let mut command = program::again()?;
+    let mut child = as_worker(&mut command)
         .arg(subcommand)
         .env(ATTENDED, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(errors)
         .spawn()
-        .context("cannot start a worker process")?;
+        .with_context(|| format!("cannot start a worker process by {:?}", command.get_program()))?;
     let mut input = child.stdin.take().context("the worker has no input")?;
     give(&mut input, job)?;
     Ok((child, input))

@@ -20,6 +20,7 @@ pub mod printable;
 pub mod process_memory;
 pub mod process_tree;
 pub mod processor;
+pub mod program;
 pub mod screen_table;
 pub mod share;
 pub mod shell;

@@ -3,7 +3,7 @@ Kernels and their arguments. [`arguments`] holds each launch to its PTX when thi
 [`Function::launch`] does so again for the kernel that it launches.
 */
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use super::images::{self, Entry, KernelModule, Topic};
 use cuda::module::{Arg, Function, Launch};
@@ -143,22 +143,19 @@ impl Modules {
         Ok(Self(modules))
     }
 
-    /// The kernel of that name, with this number of threads and bytes of dynamic shared memory for
-    /// each block.
+    /// The kernel of that name, with the threads that its PTX declares and this number of bytes of
+    /// dynamic shared memory for each block.
     ///
     /// # Errors
-    /// No module has it, or its PTX declares other blocks.
-    pub fn kernel(&self, name: &str, threads: u32, shared: u32) -> Result<Kernel> {
+    /// No module has it, or its PTX declares no threads.
+    pub fn kernel(&self, name: &str, shared: u32) -> Result<Kernel> {
         let find = |module: &KernelModule| Some((module.topic.entry(name)?, module.clone()));
-        let (Entry { threads: declared, .. }, module) = self
+        let (Entry { threads, .. }, module) = self
             .0
             .iter()
             .find_map(find)
             .with_context(|| format!("no module has the kernel {name}"))?;
-        ensure!(
-            declared.is_none_or(|declared| declared == threads),
-            "{name} is to have blocks of {threads} threads, its PTX declares {declared:?}"
-        );
+        let threads = threads.with_context(|| format!("the PTX of {name} declares no threads"))?;
         let function = module.function(name)?;
         let function = if shared > 0 { function.with_shared(shared)? } else { function };
         Ok(Kernel { function, threads })

@@ -23,6 +23,7 @@ Results are those of the CPU code, bit for bit unless it is said otherwise; `seg
 
 mod attention;
 mod bank;
+mod constants;
 mod device_weights;
 mod gemm;
 mod hiera;

@@ -5,8 +5,8 @@ The content of a report without its layout. The page and `--json` show the same.
 use serde::Serialize;
 
 use super::data::{
-    Best, ComparedModel, Gallery, Group, Hint, PlatformTable, SourceInfo, best, compared, gather,
-    hints, notes, pictures, platforms, sources,
+    Best, ComparedModel, Gallery, Group, Hint, PlatformTable, RunsOverTime, SourceInfo, best,
+    compared, gather, hints, history, notes, pictures, platforms, sources,
 };
 use super::input::sides;
 use super::input::{DriftCurve, Inputs, NsysReport, ResultRow, TEXT_COLUMNS, Unproven};
@@ -35,6 +35,8 @@ pub struct Report {
     pub drift: Vec<DriftCurve>,
     /// Sides of comparisons without proven masks.
     pub unproven: Vec<Unproven>,
+    /// Runs over time.
+    pub histories: Vec<RunsOverTime>,
     /// Profiles.
     pub nsys: Vec<NsysReport>,
     /// Targets, if requested.
@@ -99,6 +101,7 @@ pub fn build(inputs: Inputs, targets: Option<&Targets>, generated: String) -> Re
         gallery,
         drift,
         unproven,
+        histories: inputs.histories.iter().map(history::over_time).collect(),
         nsys: inputs.nsys,
         targets,
         hints,

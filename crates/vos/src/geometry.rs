@@ -10,6 +10,7 @@ mod upsample;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
+pub use upsample::Tap;
 
 use crate::mask::Mask;
 use crate::prompt::Prompt;

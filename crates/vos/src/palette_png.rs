@@ -30,6 +30,15 @@ pub fn write(path: &Path, (width, height): (usize, usize), masks: &[(u8, &Mask)]
             ids[y * width + x] = *id;
         }
     }
+    write_ids(path, (width, height), &ids)
+}
+
+/// Writes `ids`, one for each pixel in row-major order.
+///
+/// # Errors
+/// There are not `width` × `height` ids, or the file cannot be written.
+pub fn write_ids(path: &Path, (width, height): (usize, usize), ids: &[u8]) -> Result<()> {
+    ensure!(ids.len() == width * height, "{} ids for {width}x{height} pixels", ids.len());
     let size = (u32::try_from(width)?, u32::try_from(height)?);
     atomic::write(path, |file| {
         let mut encoder = png::Encoder::new(file, size.0, size.1);
@@ -38,7 +47,7 @@ pub fn write(path: &Path, (width, height): (usize, usize), masks: &[(u8, &Mask)]
         encoder.set_compression(png::Compression::Fast);
         encoder.set_palette(palette());
         let mut writer = encoder.write_header().context("the PNG header")?;
-        writer.write_image_data(&ids).context("the PNG pixels")?;
+        writer.write_image_data(ids).context("the PNG pixels")?;
         Ok(writer.finish()?)
     })
 }

@@ -2,7 +2,7 @@
 `segtrt baseline`: keep, check, list, show.
 */
 
-mod table;
+pub(super) mod table;
 
 use std::path::PathBuf;
 
@@ -12,10 +12,11 @@ use serde_json::json;
 
 use super::Outcome;
 use crate::commands::headings::{MEASURING, OUTPUT};
+use crate::commands::shared::LimitArgs;
 use host::screen_table::{screen_width, wrapped};
 use host::{are, counted};
 use report::regression::{
-    Baseline, ChangeVerdict, Check, Difference, Limits, RunSummary, Store, check, differences,
+    Baseline, ChangeVerdict, Check, Difference, RunSummary, Store, check, differences,
 };
 
 /// Saves and checks baselines.
@@ -81,15 +82,9 @@ pub struct CheckArgs {
     /// Folder of a finished run, bench's --out-dir.
     #[arg(long, value_name = "RUN_FOLDER", default_value = ".")]
     pub from: PathBuf,
-    /// Allowed loss of frames per second, or increase of latency.
-    #[arg(long, help_heading = MEASURING, value_name = "PERCENT", default_value = "3%", value_parser = percent)]
-    pub max_slowdown: f64,
-    /// Allowed increase of memory.
-    #[arg(long, help_heading = MEASURING, value_name = "PERCENT", default_value = "3%", value_parser = percent)]
-    pub max_memory: f64,
-    /// Allowed loss of J&F, J and F, in points of 100.
-    #[arg(long, help_heading = MEASURING, value_name = "POINTS", default_value = "0.1", value_parser = points)]
-    pub max_jf_drop: f64,
+    /// The limits.
+    #[command(flatten)]
+    pub limits: LimitArgs,
     /// Compare despite this difference: a name from the refusal, or "machine" or "settings" for all
     /// of them.
     #[arg(long, help_heading = MEASURING, value_name = "WHAT", value_delimiter = ',')]
@@ -97,22 +92,6 @@ pub struct CheckArgs {
     /// Also fail on a loss within the spread of the passes.
     #[arg(long, help_heading = MEASURING)]
     pub strict: bool,
-}
-
-/// `3%` as 0.03. A bare number could be either, so it is refused.
-fn percent(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix('%').map(|number| number.trim().parse::<f64>());
-    match number {
-        Some(Ok(percent)) if (0.0..=1000.0).contains(&percent) => Ok(percent / 100.0),
-        _ => Err("expected a percentage with its sign, such as 3%".to_owned()),
-    }
-}
-
-fn points(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(points) if (0.0..=100.0).contains(&points) => Ok(points),
-        _ => Err("expected points of a hundred, 0 to 100, such as 0.1".to_owned()),
-    }
 }
 
 /// Does what was asked.
@@ -145,7 +124,7 @@ fn save(store: &Store, args: &StoreArgs, json: bool) -> Result<Outcome> {
 }
 
 /// What makes a run a poor measure.
-fn warn_of(run: &RunSummary, which: &str) {
+pub(super) fn warn_of(run: &RunSummary, which: &str) {
     let (passes, invalid) = run.passes();
     if invalid > 0 {
         log::warn!(
@@ -170,11 +149,7 @@ fn warn_of(run: &RunSummary, which: &str) {
 fn check_run(store: &Store, args: &CheckArgs, json: bool) -> Result<Outcome> {
     let baseline = store.load(&args.name)?;
     let run = RunSummary::read(&args.from)?;
-    let limits = Limits {
-        slowdown: args.max_slowdown,
-        memory: args.max_memory,
-        jf_points: args.max_jf_drop,
-    };
+    let limits = args.limits.limits();
     let found = differences(&baseline.run, &run);
     for word in &args.allow_different {
         if !found.iter().any(|difference| difference.is_meant_by(word)) {
@@ -342,19 +317,4 @@ fn show(baseline: &Baseline, json: bool) -> Result<Outcome> {
 fn print_json(document: &serde_json::Value) -> Result<()> {
     println!("{}", serde_json::to_string_pretty(document)?);
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn limits_are_read_in_their_unit_and_nothing_else() {
-        assert_eq!((percent("3%"), percent("0.5 %")), (Ok(0.03), Ok(0.005)));
-        for text in ["3", "0.03", "-1%", "%", "x%", "nan%", ""] {
-            assert!(percent(text).unwrap_err().contains("3%"), "{text}");
-        }
-        assert_eq!(points("0.1"), Ok(0.1));
-        assert!(points("-1").is_err() && points("0.1%").is_err() && points("NaN").is_err());
-    }
 }

@@ -106,7 +106,7 @@ pub fn list(baselines: &[Baseline]) -> String {
 }
 
 /// The median, and the spread of several passes.
-fn range(metric: Metric, range: &Range) -> String {
+pub fn range(metric: Metric, range: &Range) -> String {
     let scale = if metric.is_in_points() { 100.0 } else { 1.0 };
     let [middle, low, high] = [range.middle, range.low, range.high].map(|value| scale * value);
     let digits = digits(metric.digits(), high - low);
@@ -122,7 +122,7 @@ fn digits(most: usize, spread: f64) -> usize {
 }
 
 /// A change or a limit in its unit.
-fn amount(metric: Metric, amount: f64, signed: bool) -> String {
+pub fn amount(metric: Metric, amount: f64, signed: bool) -> String {
     let (value, unit) = match metric.is_in_points() {
         true => (amount, "pt"),
         false => (100.0 * amount, "%"),
@@ -134,7 +134,7 @@ fn amount(metric: Metric, amount: f64, signed: bool) -> String {
     }
 }
 
-fn word(judgement: ChangeVerdict) -> &'static str {
+pub fn word(judgement: ChangeVerdict) -> &'static str {
     match judgement {
         ChangeVerdict::Same => "same",
         ChangeVerdict::Better => "better",

@@ -28,7 +28,7 @@ use vos::track_variant::TrackVariant;
     docs/explanation/how-we-measure.md and the sidecar of each run define the timed region."
 )]
 pub struct BenchArgs {
-    /// Folder of the split: SA-V layout (JPEGImages_24fps, Annotations_6fps) or DAVIS layout.
+    /// Folder of the split, in the layout of SA-V, DAVIS, YouTube-VOS, MOSE or LVOS.
     #[arg(long, help_heading = DATA)]
     pub split_dir: Option<PathBuf>,
     /// Name of the clip list in the split folder; without such a file all clips are taken.

@@ -22,8 +22,8 @@ use report::compare::sweep::Axis;
     Repeat the command to continue an interrupted comparison and judge it again. Exit code 0: all sides computed the same \
     masks. Exit code 1: one did not, or was not measured. docs/how-to/compare-with-pytorch.md explains the numbers.")]
 pub struct CompareArgs {
-    /// Folder of the split: SA-V layout (JPEGImages_24fps, Annotations_6fps) or DAVIS layout. It
-    /// provides the ground truth.
+    /// Folder of the split, in the layout of SA-V, DAVIS, YouTube-VOS, MOSE or LVOS. It provides the
+    /// ground truth.
     #[arg(long, help_heading = DATA)]
     pub split_dir: PathBuf,
     /// Name of the clip list in the split folder.

@@ -52,7 +52,7 @@ const DECIDED: [&str; 24] = [
     docs/how-to/many-machines.md explains the folder."
 )]
 pub struct ExperimentArgs {
-    /// Folder of the split: SA-V layout (JPEGImages_24fps, Annotations_6fps) or DAVIS layout.
+    /// Folder of the split, in the layout of SA-V, DAVIS, YouTube-VOS, MOSE or LVOS.
     #[arg(long, help_heading = DATA, required_unless_present = "resume")]
     pub split_dir: Option<PathBuf>,
     /// Name of the clip list in the split folder; without such a file all clips are taken.

@@ -25,7 +25,7 @@ use vos::predecode::Values;
     Further flags of bench go after --: … -- --threads 2. docs/how-to/small-memory.md explains the phases."
 )]
 pub struct JetsonBenchmarkArgs {
-    /// Folder of the split: SA-V layout (JPEGImages_24fps, Annotations_6fps) or DAVIS layout.
+    /// Folder of the split, in the layout of SA-V, DAVIS, YouTube-VOS, MOSE or LVOS.
     #[arg(long, help_heading = DATA)]
     pub split_dir: PathBuf,
     /// Name of the clip list in the split folder [default: sav_val].

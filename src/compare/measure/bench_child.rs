@@ -4,13 +4,13 @@ segtrt's side: a round is one `segtrt bench` as a child process, with its messag
 
 use std::fs::File;
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result, anyhow};
 
 use super::runner::last_line;
 use crate::bench::supervise::DEVICE_HELD;
 use host::child::{self, Held};
+use host::program;
 use report::compare::runs::RunFolder;
 
 /// Runs `bench` with `args` into `folder`. A folder in which anything failed is an error: its speed
@@ -23,8 +23,7 @@ pub fn run(args: &[String], folder: &Path) -> Result<()> {
         .with_context(|| format!("cannot create {}; choose another --out-dir", folder.display()))?;
     let log = folder.join("bench.log");
     let written = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
-    let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let mut bench = Command::new(program);
+    let mut bench = program::again()?;
     bench.arg("bench").args(args).arg("--out-dir").arg(folder);
     bench.stdout(written.try_clone()?).stderr(written);
     // Were this process killed, a bench that goes on would take the GPU from whatever is measured

@@ -1,6 +1,6 @@
 """Golden data for the resizers, from the libraries themselves.
 
-    python make_golden.py                # needs numpy, Pillow and torch; writes beside this file
+    python make_golden.py                # needs numpy, Pillow, torch and torchvision; writes beside this file
     python make_golden.py drawn 200 7    # needs numpy and Pillow; prints lines as pillow.txt has them, of 200 sizes that seed 7 draws
 
 All inputs are made by `pixel` below, which tests/preprocess.rs repeats, so only outputs are stored:
@@ -8,6 +8,7 @@ All inputs are made by `pixel` below, which tests/preprocess.rs repeats, so only
 pillow.txt    from and to size, and the SHA-256 of Image.resize(to, BICUBIC)'s RGB bytes
 pillow.bin    the bytes themselves for the cases marked small, one after the other
 mask.txt      from size, side, content rectangle, SHA-256 of interpolate(antialias=True) >= 0.5 as bytes 0/1
+torchvision.bin  for each of TORCHVISION: the input of SAM 2's image predictor, ToTensor, Resize, Normalize, as little-endian f32
 upsample.txt  low side, video size, and the SHA-256 of interpolate(low) > 0 as bytes 0/1
 """
 import hashlib
@@ -100,6 +101,21 @@ def mask():
     (HERE / "mask.txt").write_text("\n".join(text) + "\n")
 
 
+TORCHVISION = [(40, 30, 16), (64, 48, 8), (7, 5, 12), (33, 57, 16), (300, 200, 8), (16, 16, 16)]
+
+
+def torchvision():
+    """Meta's SAM2Transforms in its own words: torchvision's Resize of a float tensor, which is bilinear with antialias."""
+    from torchvision.transforms import Compose, Normalize, Resize, ToTensor
+
+    raw = b""
+    for w, h, side in TORCHVISION:
+        steps = [ToTensor(), Resize((side, side)), Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])]
+        out = Compose(steps)(pixel(3 * w * h, w * 1000 + h).reshape(h, w, 3))
+        raw += out.numpy().astype("<f4").tobytes()
+    (HERE / "torchvision.bin").write_bytes(raw)
+
+
 def upsample():
     import torch
     import torch.nn.functional as F
@@ -120,4 +136,5 @@ if __name__ == "__main__":
         sys.exit(print(resized(drawn(*map(int, sys.argv[2:])))[0], end=""))
     pillow()
     mask()
+    torchvision()
     upsample()

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow, ensure};
 
 use super::{Values, WIDEST_HEAD};
+use crate::constants::{instance, threads};
 use crate::images::{self, KernelModule, Topic};
 use cuda::Gpu;
 use cuda::module::Function;
@@ -17,7 +18,7 @@ const UNIT: usize = 8;
 /// The kernels for one kind of attention.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kernels {
-    /// Columns of V that they multiply, and that the results of parts have: heads may have fewer.
+    /// Columns of V in the kernels, and of the partial results: heads may have fewer.
     pub padded: usize,
     /// For any GPU from sm 80 on.
     pub any: Kind,
@@ -38,70 +39,46 @@ impl Kernels {
 pub(super) struct Kind {
     pub name: &'static str,
     pub threads: u32,
-    /// Dynamic shared memory, bytes: `Attention::SHARED` in the source.
+    /// Dynamic shared memory, bytes.
     pub shared: u32,
     /// Keys of a tile: no part of the keys is smaller.
     pub tile: usize,
 }
 
-pub(super) const MEMORY: Kernels = Kernels {
-    padded: 64,
-    any: Kind { name: "attention_cross", threads: 128, shared: 98_816, tile: 64 },
-    hopper: Kind { name: "attention_cross_hopper", threads: 384, shared: 231_584, tile: 128 },
-    merge: "attention_combine_64",
-};
-pub(super) const FRAME: Kernels = Kernels {
-    padded: 256,
-    any: Kind { name: "attention_self", threads: 256, shared: 98_816, tile: 64 },
-    hopper: Kind { name: "attention_self_hopper", threads: 384, shared: 197_888, tile: 64 },
-    merge: "attention_combine_256",
-};
-/// Those for heads, the narrowest first.
+/// A kernel with the constants of its instance in the source.
+macro_rules! kind {
+    ($name:literal) => {
+        Kind {
+            name: $name,
+            threads: threads!($name),
+            shared: instance!($name, "shared"),
+            tile: instance!($name, "keys") as usize,
+        }
+    };
+}
+
+/// The kernels of an attention, and the kernel that combines splits of the same width.
+macro_rules! kernels {
+    ($any:literal, $hopper:literal, $combine:literal) => {
+        Kernels {
+            padded: instance!($any, "columns") as usize,
+            any: kind!($any),
+            hopper: kind!($hopper),
+            merge: $combine,
+        }
+    };
+}
+
+pub(super) const MEMORY: Kernels =
+    kernels!("attention_cross", "attention_cross_hopper", "attention_combine_64");
+pub(super) const FRAME: Kernels =
+    kernels!("attention_self", "attention_self_hopper", "attention_combine_256");
+/// The kernels for heads, by increasing width.
 pub(super) const HEADS: [Kernels; 4] = [
-    Kernels {
-        padded: 64,
-        any: Kind { name: "attention_heads_64", threads: 128, shared: 49_664, tile: 64 },
-        hopper: Kind {
-            name: "attention_heads_64_hopper",
-            threads: 384,
-            shared: 133_232,
-            tile: 128,
-        },
-        merge: "attention_combine_64",
-    },
-    Kernels {
-        padded: 80,
-        any: Kind { name: "attention_heads_80", threads: 128, shared: 49_408, tile: 32 },
-        hopper: Kind {
-            name: "attention_heads_80_hopper",
-            threads: 384,
-            shared: 231_616,
-            tile: 128,
-        },
-        merge: "attention_combine_80",
-    },
-    Kernels {
-        padded: 96,
-        any: Kind { name: "attention_heads_96", threads: 128, shared: 49_408, tile: 32 },
-        hopper: Kind {
-            name: "attention_heads_96_hopper",
-            threads: 384,
-            shared: 231_616,
-            tile: 128,
-        },
-        merge: "attention_combine_96",
-    },
-    Kernels {
-        padded: WIDEST_HEAD,
-        any: Kind { name: "attention_heads_128", threads: 128, shared: 49_408, tile: 32 },
-        hopper: Kind {
-            name: "attention_heads_128_hopper",
-            threads: 384,
-            shared: 231_616,
-            tile: 128,
-        },
-        merge: "attention_combine_128",
-    },
+    kernels!("attention_heads_64", "attention_heads_64_hopper", "attention_combine_64"),
+    kernels!("attention_heads_80", "attention_heads_80_hopper", "attention_combine_80"),
+    kernels!("attention_heads_96", "attention_heads_96_hopper", "attention_combine_96"),
+    kernels!("attention_heads_128", "attention_heads_128_hopper", "attention_combine_128"),
 ];
 
 #[derive(Debug)]

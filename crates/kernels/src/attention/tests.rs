@@ -1,7 +1,8 @@
-//! How launches are divided, and that they are the sources' own.
+//! How launches are divided, and that the kernels have the sizes which the host expects.
 
-use super::kernels::{FRAME, HEADS, MEMORY};
+use super::kernels::{FRAME, HEADS, Kernels, MEMORY};
 use super::*;
+use crate::constants::instance;
 
 #[test]
 fn parts_fill_the_gpu_once() {
@@ -16,47 +17,61 @@ fn parts_fill_the_gpu_once() {
     assert_eq!((splits(132, 4 * 32, 32), splits(132, 4 * 8, 8)), (1, 4));
 }
 
-/// The constants above are the source's own.
-#[test]
-fn launches_are_what_the_source_declares() {
-    let base = std::fs::read_to_string("../../cuda/attention.cu").unwrap();
-    let hopper = std::fs::read_to_string("../../cuda/attention_hopper.cu").unwrap();
-    let instance = |text: &str, name: &str| -> Vec<usize> {
-        let (_, after) = text.split_once(&format!("({name}, ")).unwrap();
-        let (numbers, _) = after.split_once(')').unwrap();
-        numbers.split(", ").filter_map(|number| number.parse().ok()).collect()
+/// Of an instance in a source: queries of a block, columns of Q, columns of V.
+macro_rules! sizes {
+    ($name:literal) => {
+        [
+            instance!($name, "queries") as usize,
+            instance!($name, "width") as usize,
+            instance!($name, "columns") as usize,
+        ]
     };
-    let memory = [(MEMORY, Values::Memory), (FRAME, Values::Frame)];
-    let heads = HEADS.map(|kernels| (kernels, Values::Heads(kernels.padded)));
-    for (kernels, values) in memory.into_iter().chain(heads) {
-        // Chunks of 64 columns, of which the last may not be whole.
-        let queries = values.width().next_multiple_of(64) * F16 * QUERIES;
-        let kind = kernels.kind(false);
-        let [width, warps, row_blocks, tile, dv, slots, _, _, blocks] =
-            instance(&base, kind.name)[..]
-        else {
-            panic!("{} has other parameters", kind.name);
-        };
-        assert_eq!((warps * 32, warps * row_blocks * 16), (kind.threads as usize, QUERIES));
-        assert_eq!((width, tile, dv), (values.width(), kind.tile, values.columns()));
-        assert_eq!(queries + slots * tile * 128 + 2 * tile * 4, kind.shared as usize);
-        // What the blocks of a multiprocessor have together, 1 KiB of it each for the driver: 100
-        // KiB on the GPUs with least.
-        assert!(blocks * (kind.shared as usize + 1024) <= 100 * 1024, "{}", kind.name);
+}
 
-        let kind = kernels.kind(true);
-        let [width, groups, tile, dv, slots, ..] = instance(&hopper, kind.name)[..] else {
-            panic!("{} has other parameters", kind.name);
-        };
-        assert_eq!(((1 + groups) * 128, groups * 64), (kind.threads as usize, QUERIES));
-        assert_eq!((width, tile, dv), (values.width(), kind.tile, values.columns()));
-        let ring = queries + slots * tile * 128 + 4 * tile * 4 + 2 * slots * 8;
-        assert_eq!(ring, kind.shared as usize);
-        // 227 KiB are the most that a block has there.
-        assert!(ring <= 227 * 1024, "{}", kind.name);
-        // Parts are merged in the width that they have.
-        assert_eq!(dv, kernels.padded);
-        assert!(base.contains(&format!("COMBINE({}, {dv})", kernels.merge)), "{}", kind.name);
+#[test]
+fn the_sources_have_instances_of_these_sizes_which_fit_the_gpus() {
+    let sizes = [
+        (MEMORY, sizes!("attention_cross"), sizes!("attention_cross_hopper"), Values::Memory),
+        (FRAME, sizes!("attention_self"), sizes!("attention_self_hopper"), Values::Frame),
+    ];
+    let heads = [
+        (sizes!("attention_heads_64"), sizes!("attention_heads_64_hopper")),
+        (sizes!("attention_heads_80"), sizes!("attention_heads_80_hopper")),
+        (sizes!("attention_heads_96"), sizes!("attention_heads_96_hopper")),
+        (sizes!("attention_heads_128"), sizes!("attention_heads_128_hopper")),
+    ];
+    let of_heads = |(kernels, (any, hopper)): (Kernels, _)| {
+        (kernels, any, hopper, Values::Heads(kernels.padded))
+    };
+    let heads = HEADS.into_iter().zip(heads).map(of_heads);
+    for (kernels, any, hopper, values) in sizes.into_iter().chain(heads) {
+        let expected = [QUERIES, values.width(), values.columns()];
+        assert_eq!((any, hopper), (expected, expected), "{}", kernels.any.name);
+        assert_eq!(kernels.padded, values.columns());
+        // 227 KiB are the most that a block has on Hopper.
+        assert!(kernels.hopper.shared <= 227 * 1024, "{}", kernels.hopper.name);
     }
-    assert!(HEADS.is_sorted_by(|a, b| a.padded < b.padded), "the narrowest that fits is taken");
+    // The blocks of a multiprocessor, with 1 KiB more for each: 100 KiB on sm 86, 89 and 120.
+    for (blocks, shared) in [
+        (instance!("attention_cross", "blocks"), MEMORY.any.shared),
+        (instance!("attention_self", "blocks"), FRAME.any.shared),
+        (instance!("attention_heads_64", "blocks"), HEADS[0].any.shared),
+        (instance!("attention_heads_80", "blocks"), HEADS[1].any.shared),
+        (instance!("attention_heads_96", "blocks"), HEADS[2].any.shared),
+        (instance!("attention_heads_128", "blocks"), HEADS[3].any.shared),
+    ] {
+        assert!(blocks * (shared + 1024) <= 100 * 1024, "{blocks} blocks of {shared} bytes");
+    }
+    for (kernels, combined) in [
+        (MEMORY, instance!("attention_combine_64", "columns")),
+        (FRAME, instance!("attention_combine_256", "columns")),
+        (HEADS[0], instance!("attention_combine_64", "columns")),
+        (HEADS[1], instance!("attention_combine_80", "columns")),
+        (HEADS[2], instance!("attention_combine_96", "columns")),
+        (HEADS[3], instance!("attention_combine_128", "columns")),
+    ] {
+        assert_eq!(kernels.padded, combined as usize, "{}", kernels.merge);
+    }
+    assert_eq!(HEADS[3].padded, WIDEST_HEAD);
+    assert!(HEADS.is_sorted_by(|a, b| a.padded < b.padded), "the narrowest that fits is chosen");
 }

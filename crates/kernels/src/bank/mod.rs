@@ -13,13 +13,15 @@ use anyhow::{Result, ensure};
 
 use super::images::Topic;
 use super::{Element, Kernels, blocks, int, need_exactly};
+use crate::constants::threads;
 use crate::kernel::arguments;
 use cuda::module::{Function, Launch};
 use cuda::{Gpu, Stream, View};
 use vos::bundle::Contract;
 
-/// Threads of a block, as in the source.
-const THREADS: u32 = 256;
+/// Threads of a block of both kernels.
+const THREADS: u32 = threads!("bank_inputs");
+const _: () = assert!(threads!("bank_advance") == THREADS);
 /// Bytes of the state: the frame's number and the greatest age.
 const STATE_BYTES: usize = 8;
 

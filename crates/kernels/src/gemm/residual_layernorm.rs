@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
 
-use super::tile_config::{ClusterKernel, TILE_M, TileConfig, supports_k};
+use super::tile_config::{ClusterKernel, TileConfig, config, supports_k};
+use crate::constants::instance;
 use crate::kernel::arguments;
 use crate::{int, need_exactly};
 use cuda::module::LaunchMode;
@@ -24,131 +25,30 @@ const LINE: usize = 128;
 /// Their work, in messages.
 const WHAT: &str = "multiply, add and normalise";
 
+/// N of an instance, and its configuration.
+macro_rules! rows {
+    ($name:literal) => {
+        (instance!($name, "n") as usize, config!($name))
+    };
+}
+
 /// N, and the kernel for it: those of the first three stages of Hiera tiny and small, base+, large.
 /// A cluster holds all columns of a row; the last tile of a row may be narrower. A row of a third
 /// stage has three blocks: of clusters of four an H200 runs 30 at once, and 32 are needed. Clusters
 /// of six blocks read the weights once for two rows of tiles; fewer of them fit.
 const CONFIGS: [(usize, TileConfig); 12] = [
-    (
-        96,
-        TileConfig {
-            name: "gemm_residual_layernorm_96",
-            tile_n: 96,
-            stages: 6,
-            cluster_m: 2,
-            cluster_n: 1,
-        },
-    ),
-    (
-        112,
-        TileConfig {
-            name: "gemm_residual_layernorm_112",
-            tile_n: 112,
-            stages: 6,
-            cluster_m: 2,
-            cluster_n: 1,
-        },
-    ),
-    (
-        144,
-        TileConfig {
-            name: "gemm_residual_layernorm_144",
-            tile_n: 144,
-            stages: 5,
-            cluster_m: 2,
-            cluster_n: 1,
-        },
-    ),
-    (
-        192,
-        TileConfig {
-            name: "gemm_residual_layernorm_192",
-            tile_n: 96,
-            stages: 6,
-            cluster_m: 1,
-            cluster_n: 2,
-        },
-    ),
-    (
-        224,
-        TileConfig {
-            name: "gemm_residual_layernorm_224",
-            tile_n: 112,
-            stages: 6,
-            cluster_m: 1,
-            cluster_n: 2,
-        },
-    ),
-    (
-        288,
-        TileConfig {
-            name: "gemm_residual_layernorm_288",
-            tile_n: 144,
-            stages: 5,
-            cluster_m: 1,
-            cluster_n: 2,
-        },
-    ),
-    (
-        384,
-        TileConfig {
-            name: "gemm_residual_layernorm_384_by_3",
-            tile_n: 128,
-            stages: 5,
-            cluster_m: 1,
-            cluster_n: 3,
-        },
-    ),
-    (
-        384,
-        TileConfig {
-            name: "gemm_residual_layernorm_384_by_6",
-            tile_n: 128,
-            stages: 5,
-            cluster_m: 2,
-            cluster_n: 3,
-        },
-    ),
-    (
-        448,
-        TileConfig {
-            name: "gemm_residual_layernorm_448_by_3",
-            tile_n: 160,
-            stages: 4,
-            cluster_m: 1,
-            cluster_n: 3,
-        },
-    ),
-    (
-        448,
-        TileConfig {
-            name: "gemm_residual_layernorm_448_by_6",
-            tile_n: 160,
-            stages: 4,
-            cluster_m: 2,
-            cluster_n: 3,
-        },
-    ),
-    (
-        576,
-        TileConfig {
-            name: "gemm_residual_layernorm_576_by_3",
-            tile_n: 192,
-            stages: 4,
-            cluster_m: 1,
-            cluster_n: 3,
-        },
-    ),
-    (
-        576,
-        TileConfig {
-            name: "gemm_residual_layernorm_576_by_6",
-            tile_n: 192,
-            stages: 4,
-            cluster_m: 2,
-            cluster_n: 3,
-        },
-    ),
+    rows!("gemm_residual_layernorm_96"),
+    rows!("gemm_residual_layernorm_112"),
+    rows!("gemm_residual_layernorm_144"),
+    rows!("gemm_residual_layernorm_192"),
+    rows!("gemm_residual_layernorm_224"),
+    rows!("gemm_residual_layernorm_288"),
+    rows!("gemm_residual_layernorm_384_by_3"),
+    rows!("gemm_residual_layernorm_384_by_6"),
+    rows!("gemm_residual_layernorm_448_by_3"),
+    rows!("gemm_residual_layernorm_448_by_6"),
+    rows!("gemm_residual_layernorm_576_by_3"),
+    rows!("gemm_residual_layernorm_576_by_6"),
 ];
 
 /// All of them.
@@ -159,17 +59,6 @@ pub(super) fn configs() -> impl Iterator<Item = TileConfig> {
 /// N of a kernel.
 fn n_of(name: &str) -> Option<usize> {
     CONFIGS.iter().find(|(_, config)| config.name == name).map(|(n, _)| *n)
-}
-
-/// Shared memory of a block, bytes: `GemmResidualLayerNorm::SHARED` in the source. Eight warps
-/// store 16 rows each, with 16 bytes of padding a row; the blocks of a row send each other mean and
-/// squared differences, into two buffers with a barrier each; bias and the norm's weight and bias
-/// are f32.
-fn shared(config: &TileConfig) -> u32 {
-    let TileConfig { tile_n, cluster_n, .. } = *config;
-    let staging = 8 * 16 * (F16 as u32 * tile_n + 16);
-    let statistics = 2 * (cluster_n * TILE_M * 2 * F32 as u32 + 8);
-    config.stages_bytes() + staging + statistics + 3 * F32 as u32 * tile_n
 }
 
 /// Operands of such a kernel.
@@ -207,7 +96,7 @@ impl GemmLayerNormKernels {
     pub fn load_if_supported(gpu: &Gpu, wanted: impl Fn(&str, usize) -> bool) -> Option<Self> {
         let configs = CONFIGS.into_iter().filter(|(n, config)| wanted(config.name, *n));
         let configs: Vec<TileConfig> = configs.map(|(_, config)| config).collect();
-        let each = ClusterKernel::load_if_supported(gpu, &configs, shared, WHAT)?;
+        let each = ClusterKernel::load_if_supported(gpu, &configs, WHAT)?;
         Some(Self { each })
     }
 
@@ -305,46 +194,34 @@ fn overlap(a: &View, b: &View) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const SOURCE: &str = include_str!("../../../../cuda/gemm_layernorm_hopper.cu");
+    use crate::images::Topic;
 
     #[test]
-    fn blocks_have_the_memory_that_the_source_counts() {
+    fn blocks_have_the_memory_of_their_rows() {
         for (n, config) in CONFIGS {
-            let TileConfig { name, tile_n, stages, cluster_m, cluster_n } = config;
-            let instance = format!(
-                "GEMM_RESIDUAL_LAYERNORM({name}, {n}, {tile_n}, {stages}, {cluster_m}, {cluster_n})"
-            );
-            assert!(SOURCE.contains(&instance), "{instance}");
-            assert!(shared(&config) <= 232_448, "{name}");
+            let TileConfig { name, tile_n, shared, .. } = config;
+            assert!(shared <= 232_448, "{name}");
             assert!(
                 n <= config.cluster_columns() && n + tile_n as usize > config.cluster_columns(),
                 "{name}"
             );
         }
-        assert_eq!(
-            SOURCE.matches("GEMM_RESIDUAL_LAYERNORM(gemm_residual_layernorm_").count(),
-            CONFIGS.len()
-        );
-        let bytes = CONFIGS.map(|(_, config)| shared(&config));
+        let bytes = CONFIGS.map(|(_, config)| config.shared);
         let (first, others) = bytes.split_at(6);
         assert_eq!(first, [201_968, 218_544, 216_864, 204_016, 220_592, 218_912]);
         assert_eq!(others, [206_432, 206_432, 198_608, 198_608, 223_568, 223_568]);
     }
 
-    /// The order and the types in which arguments are handed over.
+    /// The module of every N has no other kernels than those of the list.
     #[test]
-    fn the_source_takes_what_a_launch_gives() {
-        let (_, after) = SOURCE.split_once("#define GEMM_RESIDUAL_LAYERNORM(").unwrap();
-        let (_, after) = after.split_once(" NAME(").unwrap();
-        let (parameters, _) = after.split_once(") {").unwrap();
-        let words: Vec<&str> = parameters.split_whitespace().filter(|word| *word != "\\").collect();
-        assert_eq!(
-            words.join(" "),
-            "const __grid_constant__ TensorMap tokens, const __grid_constant__ TensorMap weights, const float* bias, \
-             float* residual, const float* norm_weight, const float* norm_bias, u16* out, int m, int k, \
-             const unsigned char* ahead, int lines"
-        );
+    fn all_kernels_of_the_sources_are_listed() {
+        let of_modules = Topic::ALL.iter().flat_map(|topic| topic.entries());
+        let named = |name: &&str| name.starts_with("gemm_residual_layernorm_");
+        let mut found: Vec<&str> = of_modules.map(|entry| entry.name).filter(named).collect();
+        let mut listed = CONFIGS.map(|(_, config)| config.name);
+        found.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(found, listed);
     }
 
     #[test]

@@ -9,15 +9,15 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 
 use super::{bias_gelu, residual_layernorm};
+use crate::constants::threads;
 use crate::images::{self, Topic};
 use cuda::module::{Arg, Function, Launch, LaunchMode};
 use cuda::tensor_map::TensorMap;
 use cuda::{Gpu, Stream, View};
 
-/// As in the source: threads of a block, rows of an output tile, bytes of a row of 64 f16.
-const THREADS: u32 = 384;
-pub(super) const TILE_M: u32 = 128;
-const ROW_BYTES: u32 = 128;
+/// Threads of a block of all these kernels, and rows of an output tile.
+const THREADS: u32 = threads!("gemm_bias_128_by_2");
+const TILE_M: u32 = 128;
 /// Terms of one tensor core instruction, and of one stage of the pipeline.
 const MMA_K: usize = 16;
 const TILE_K: usize = 64;
@@ -48,7 +48,24 @@ pub(super) struct TileConfig {
     /// Blocks of a cluster along M and N.
     pub cluster_m: u32,
     pub cluster_n: u32,
+    /// Dynamic shared memory of a block, bytes.
+    pub shared: u32,
 }
+
+/// An instance with the constants of its source.
+macro_rules! config {
+    ($name:literal) => {
+        $crate::gemm::tile_config::TileConfig {
+            name: $name,
+            tile_n: instance!($name, "tile_n"),
+            stages: instance!($name, "stages"),
+            cluster_m: instance!($name, "cluster_m"),
+            cluster_n: instance!($name, "cluster_n"),
+            shared: instance!($name, "shared"),
+        }
+    };
+}
+pub(super) use config;
 
 impl TileConfig {
     /// Blocks of a cluster.
@@ -64,11 +81,6 @@ impl TileConfig {
     /// Rows of a TMA box of A: each block along N copies one, or each of the first two of three.
     fn box_rows(&self) -> u32 {
         if TILE_M.is_multiple_of(self.cluster_n) { TILE_M / self.cluster_n } else { TILE_M / 2 }
-    }
-
-    /// Shared memory of a block's stages, each with two barriers, bytes.
-    pub fn stages_bytes(&self) -> u32 {
-        self.stages * ((TILE_M + self.tile_n) * ROW_BYTES + 2 * 8)
     }
 
     /// Cluster tiles of an output of `m` x `n`.
@@ -87,18 +99,13 @@ pub(super) struct ClusterKernel {
 }
 
 impl ClusterKernel {
-    /// Loads these kernels, each with so many bytes of shared memory; none on other GPUs than
-    /// Hopper, or if the driver refuses them. `what` they compute, for the log.
-    pub fn load_if_supported(
-        gpu: &Gpu,
-        configs: &[TileConfig],
-        shared: impl Fn(&TileConfig) -> u32,
-        what: &str,
-    ) -> Option<Arc<[Self]>> {
+    /// Loads these kernels; none on other GPUs than Hopper, or if the driver refuses them. `what`
+    /// they compute, for the log.
+    pub fn load_if_supported(gpu: &Gpu, configs: &[TileConfig], what: &str) -> Option<Arc<[Self]>> {
         if !gpu.runs_hopper_kernels() || configs.is_empty() {
             return None;
         }
-        let loaded = Self::load(gpu, configs, shared);
+        let loaded = Self::load(gpu, configs);
         if let Err(error) = &loaded {
             log::warn!(
                 "the kernels for Hopper that {what} at once cannot be used, slower ones are: {error:#}"
@@ -107,11 +114,7 @@ impl ClusterKernel {
         loaded.ok()
     }
 
-    fn load(
-        gpu: &Gpu,
-        configs: &[TileConfig],
-        shared: impl Fn(&TileConfig) -> u32,
-    ) -> Result<Arc<[Self]>> {
+    fn load(gpu: &Gpu, configs: &[TileConfig]) -> Result<Arc<[Self]>> {
         let mut topics: Vec<Topic> =
             configs.iter().filter_map(|config| Topic::with(config.name)).collect();
         // Configurations of a module need not be adjacent.
@@ -123,7 +126,7 @@ impl ClusterKernel {
             let (name, blocks) = (config.name, config.blocks());
             let module = modules.iter().find(|module| Topic::with(name) == Some(module.topic));
             let module = module.with_context(|| format!("no module has the kernel {name}"))?;
-            let function = module.function(name)?.with_shared(shared(config))?;
+            let function = module.function(name)?.with_shared(config.shared)?;
             let resident = function.resident_clusters(THREADS, blocks)? as usize;
             log::debug!("kernel {name}: {resident} clusters at once");
             Ok(Self { config: *config, function, resident })

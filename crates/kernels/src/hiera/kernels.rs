@@ -8,6 +8,7 @@ Tokens lie in image order throughout. Window attention gathers its tokens
 
 use anyhow::{Context, Result, ensure};
 
+use crate::constants::{constant, threads};
 use crate::images::{self, KernelModule, Topic};
 use crate::kernel::arguments;
 use crate::window_attention::{WindowAttention, WindowAttentionKernels, WindowShape};
@@ -17,8 +18,13 @@ use cuda::{Gpu, LaunchMode, Stream, View};
 
 /// The LayerNorm with programmatic dependent launch: for Hopper only.
 pub(super) const LAYERNORM_PDL: &str = "hiera_layernorm_hopper";
-/// Threads of a block.
-const THREADS: u32 = 256;
+/// Threads of a block of all these kernels.
+const THREADS: u32 = threads!("hiera_layernorm");
+const _: () = {
+    assert!(threads!(LAYERNORM_PDL) == THREADS);
+    assert!(threads!("hiera_gelu") == THREADS);
+    assert!(threads!("hiera_max_pool") == THREADS);
+};
 /// Bytes of an f16 and of an f32.
 const F16: usize = 2;
 const F32: usize = 4;
@@ -28,8 +34,14 @@ const UNIT: usize = 8;
 const LINE: usize = 128;
 /// Alignment of vector loads.
 const ALIGNMENT: usize = 16;
-/// The widest row that a warp keeps in registers.
-const MAX_COLUMNS: usize = 1152;
+/// Columns of a unit of a row, which a warp keeps in registers; rows have up to `MOST_UNITS`.
+const UNIT_COLUMNS: usize = constant!(Hiera, "UNIT_COLUMNS") as usize;
+const MAX_COLUMNS: usize = constant!(Hiera, "MOST_UNITS") as usize * UNIT_COLUMNS;
+/// Rows that a warp normalises at once, by the units of a row at the most.
+const ROWS_OF_A_WARP: [(usize, usize); 2] = [
+    (constant!(Hiera, "SHORT_UNITS") as usize, constant!(Hiera, "SHORT_ROWS") as usize),
+    (constant!(Hiera, "MEDIUM_UNITS") as usize, constant!(Hiera, "MEDIUM_ROWS") as usize),
+];
 
 /// The loaded kernels. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -221,28 +233,24 @@ impl HieraKernels {
     }
 }
 
-/// Rows that a warp normalises at once, so that enough loads are in flight for short rows; as in
-/// the source.
+/// Rows that a warp normalises at once, so that enough loads are in flight for short rows: the
+/// source's function of that name.
 fn rows_of_a_warp(columns: usize) -> usize {
-    match columns.div_ceil(128) {
-        1 => 4,
-        2 | 3 => 2,
-        _ => 1,
-    }
+    let units = columns.div_ceil(UNIT_COLUMNS);
+    let short = ROWS_OF_A_WARP.iter().find(|(most, _)| units <= *most);
+    short.map_or(1, |(_, rows)| *rows)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
     #[test]
-    fn rows_of_a_warp_are_those_of_the_source() {
-        let source = std::fs::read_to_string("../../cuda/layernorm.cuh").unwrap();
-        for units in 1..=9 {
-            let rows = rows_of_a_warp(128 * units);
-            assert_eq!(rows_of_a_warp(128 * units - 120), rows);
-            let instance = format!("case {units}: return normalize_rows<Begin, {units}, {rows}>(");
-            assert!(source.contains(&instance), "{instance}");
+    fn a_warp_normalises_more_than_one_short_row() {
+        let rows = [(8, 4), (128, 4), (136, 2), (384, 2), (392, 1), (MAX_COLUMNS, 1)];
+        for (columns, rows) in rows {
+            assert_eq!(rows_of_a_warp(columns), rows, "{columns}");
         }
-        assert!(MAX_COLUMNS == 9 * 128 && !source.contains("case 10:"));
+        assert_eq!(MAX_COLUMNS, 1152);
     }
 }

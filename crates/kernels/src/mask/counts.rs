@@ -5,6 +5,7 @@ What a predicted mask and a ground truth have in common, counted on the device: 
 
 use anyhow::{Result, ensure};
 
+use crate::constants::threads;
 use crate::images::Topic;
 use crate::kernel::arguments;
 use crate::tables::Tables;
@@ -13,8 +14,9 @@ use cuda::module::{Function, Launch};
 use cuda::{Gpu, Stream, View};
 use vos::metrics::{self, Counts, MetricsKind};
 
-/// Threads of a block, as in the source.
-const THREADS: u32 = 256;
+/// Threads of a block of both kernels.
+const THREADS: u32 = threads!("mask_boundaries");
+const _: () = assert!(threads!("mask_near") == THREADS);
 /// Bytes of the counters of one pair of masks.
 pub const COUNTERS_BYTES: usize = 32;
 

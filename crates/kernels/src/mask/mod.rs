@@ -13,15 +13,16 @@ use anyhow::{Result, ensure};
 use super::images::Topic;
 use super::tables::Tables;
 use super::{Kernels, blocks, int, need_exactly};
+use crate::constants::{constant, threads};
 use crate::kernel::arguments;
 use cuda::module::{Function, Launch};
 use cuda::{Gpu, Stream, View};
 use vos::geometry::Geometry;
 
-/// Rows of a block, as in the source: eight warps of four.
-const ROWS: usize = 32;
-/// Threads of a block, as in the source.
-const THREADS: u32 = 256;
+/// Rows of a block.
+const ROWS: usize = (constant!(Mask, "WARPS") * constant!(Mask, "ROWS_PER_WARP")) as usize;
+/// Threads of a block.
+const THREADS: u32 = threads!("mask_words");
 /// Bytes of an object's counter of logits that are no finite numbers: a little-endian u32.
 pub const NON_FINITE_BYTES: usize = 4;
 

@@ -11,32 +11,47 @@ use anyhow::Result;
 use super::scratch::{Scratch, TILE};
 use super::weights::{Layer, QueryKeyProj, TokenToImageAttn};
 use super::{MaskDecoder, MaskDecoderOutputs, Model};
+use crate::constants::constant;
 use crate::device_weights::Affine;
 use crate::images::Topic;
 use crate::kernel::{Kernel, Modules, arguments};
 use crate::{blocks, int};
 use cuda::{Gpu, Stream, View};
-use vos::bundle::mask_decoder::TOKENS;
+use vos::bundle::mask_decoder::{CROSS, HEADS, HIDDEN, MASKS, NARROW, ROWS, TOKENS, WIDTH};
 
-/// Image tokens of a block of the kernel that upscales, as in `cuda/mask_decoder_upscale.cu`.
-pub(super) const MASK_TILE: usize = 64;
-/// Threads of the kernels over the image, and of those that compute with tokens.
-pub(super) const IMAGE_THREADS: u32 = 128;
-pub(super) const TOKEN_THREADS: u32 = 256;
-/// Dynamic shared memory of the kernels over the image, bytes: two f16 tiles of 64 x 256, and a
-/// third in the kernel that writes the image.
-pub(super) const READ_SHARED: u32 = 65_536;
-pub(super) const WRITE_SHARED: u32 = 98_304;
+/// Image tokens of a block of `mask_decoder_upscale_masks`.
+const MASK_TILE: usize = constant!(MaskDecoderUpscale, "TILE") as usize;
+/// Dynamic shared memory of the kernels over the image, bytes.
+const READ_SHARED: u32 = constant!(MaskDecoderImage, "READ_SHARED");
+const WRITE_SHARED: u32 = constant!(MaskDecoderImage, "WRITE_SHARED");
+// The smallest limit of a block's shared memory from sm 80 on: 99 KiB.
+const _: () = assert!(WRITE_SHARED <= 99 * 1024);
 /// Blocks of the tokens' MLP: up-projection and down-projection.
-pub(super) const MLP_UP_BLOCKS: u32 = 64;
-pub(super) const MLP_DOWN_BLOCKS: u32 = 32;
+const MLP_UP_BLOCKS: u32 = constant!(MaskDecoderTokens, "MLP_UP_BLOCKS");
+const MLP_DOWN_BLOCKS: u32 = constant!(MaskDecoderTokens, "MLP_DOWN_BLOCKS");
 /// Blocks along a row of the heads' inner layers, and of the output heads.
-pub(super) const HEADS_BLOCKS: u32 = 4;
-pub(super) const OUTPUT_BLOCKS: u32 = 4;
+const HEADS_BLOCKS: u32 =
+    constant!(MaskDecoderHeads, "WIDTH") / constant!(MaskDecoderHeads, "PART");
 /// Pixels of one image token after the first upscaling, a block each.
-pub(super) const PIXELS: u32 = 4;
+const PIXELS: u32 = 4;
 /// Rows of the heads: objectness, IoU, vectors and object pointers of three masks.
-pub(super) const HEAD_ROWS: u32 = 8;
+const HEAD_ROWS: u32 = constant!(MaskDecoderHeads, "NETWORKS");
+
+// The sources have the sizes of the network.
+const _: () = {
+    assert!(constant!(MaskDecoderImage, "IMAGE_WIDTH") as usize == WIDTH);
+    assert!(constant!(MaskDecoderImage, "TOKENS") as usize == TOKENS);
+    assert!(constant!(MaskDecoderImage, "HEAD") as usize == CROSS / HEADS);
+    assert!(constant!(MaskDecoderTokens, "TOKENS") as usize == TOKENS);
+    assert!(constant!(MaskDecoderTokens, "WIDTH") as usize == WIDTH);
+    assert!(constant!(MaskDecoderTokens, "HIDDEN") as usize == HIDDEN);
+    assert!(constant!(MaskDecoderTokens, "HEADS") as usize == HEADS);
+    assert!(constant!(MaskDecoderTokens, "INNER") as usize == CROSS);
+    assert!(constant!(MaskDecoderTokens, "ROWS") as usize == ROWS);
+    assert!(constant!(MaskDecoderHeads, "WIDTH") as usize == WIDTH);
+    assert!(constant!(MaskDecoderHeads, "MASKS") as usize == MASKS - 1);
+    assert!(constant!(MaskDecoderHeads, "VECTOR") as usize == NARROW);
+};
 
 #[derive(Debug)]
 pub(super) struct Kernels {
@@ -68,27 +83,19 @@ impl Kernels {
     /// The driver refuses the PTX.
     pub fn load(gpu: &Gpu) -> Result<Self> {
         let modules = Modules::load(gpu, &MODULES, "the mask decoder")?;
-        let of = |name: &str, threads: u32, shared: u32| modules.kernel(name, threads, shared);
+        let of = |name: &str, shared: u32| modules.kernel(name, shared);
         Ok(Self {
-            token_to_image_attn: of(
-                "mask_decoder_token_to_image_attn",
-                IMAGE_THREADS,
-                READ_SHARED,
-            )?,
-            image_to_token_attn: of(
-                "mask_decoder_image_to_token_attn",
-                IMAGE_THREADS,
-                WRITE_SHARED,
-            )?,
-            combine_splits: of("mask_decoder_combine_splits", TOKEN_THREADS, 0)?,
-            token_mlp_up: of("mask_decoder_token_mlp_up", TOKEN_THREADS, 0)?,
-            token_mlp_down: of("mask_decoder_token_mlp_down", TOKEN_THREADS, 0)?,
-            fold_self_attn: of("mask_decoder_fold_self_attn", TOKEN_THREADS, 0)?,
-            token_self_attn: of("mask_decoder_token_self_attn", TOKEN_THREADS, 0)?,
-            fold_token_to_image: of("mask_decoder_fold_token_to_image", TOKEN_THREADS, 0)?,
-            head_mlps: of("mask_decoder_head_mlps", TOKEN_THREADS, 0)?,
-            head_outputs: of("mask_decoder_head_outputs", TOKEN_THREADS, 0)?,
-            upscale_masks: of("mask_decoder_upscale_masks", IMAGE_THREADS, 0)?,
+            token_to_image_attn: of("mask_decoder_token_to_image_attn", READ_SHARED)?,
+            image_to_token_attn: of("mask_decoder_image_to_token_attn", WRITE_SHARED)?,
+            combine_splits: of("mask_decoder_combine_splits", 0)?,
+            token_mlp_up: of("mask_decoder_token_mlp_up", 0)?,
+            token_mlp_down: of("mask_decoder_token_mlp_down", 0)?,
+            fold_self_attn: of("mask_decoder_fold_self_attn", 0)?,
+            token_self_attn: of("mask_decoder_token_self_attn", 0)?,
+            fold_token_to_image: of("mask_decoder_fold_token_to_image", 0)?,
+            head_mlps: of("mask_decoder_head_mlps", 0)?,
+            head_outputs: of("mask_decoder_head_outputs", 0)?,
+            upscale_masks: of("mask_decoder_upscale_masks", 0)?,
         })
     }
 }
@@ -344,7 +351,7 @@ impl MaskDecoder {
             View(vector),
             I32(i32::from(shape.iou_sigmoid)),
         );
-        let grid = (OUTPUT_BLOCKS, 1, 1);
+        let grid = (HEADS_BLOCKS, 1, 1);
         // SAFETY: as above, for mask_decoder_head_outputs; `enqueue` checked the outputs.
         unsafe { kernels.head_outputs.launch(grid, &args, stream) }
     }

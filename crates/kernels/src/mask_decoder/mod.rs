@@ -169,6 +169,3 @@ impl MaskDecoder {
         self.upscale_masks([hr0, hr1], outputs, stream)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -5,13 +5,14 @@ The memory that a mask decoder works in: what lies between its launches.
 use anyhow::Result;
 
 use super::{FLOAT, HALF};
+use crate::constants::constant;
 use cuda::{Gpu, MemoryTag, View};
 use vos::bundle::MaskDecoderShape;
 use vos::bundle::mask_decoder::{CROSS, HIDDEN, NARROW, ROWS, TOKENS, WIDTH};
 
-/// Image tokens of a block of the kernels over the image, as in `cuda/mask_decoder_image.cu`: what
-/// `softmax_stats` and `partial_values` have a row for.
-pub(super) const TILE: usize = 64;
+/// Image tokens of a block of the kernels over the image: a row of `softmax_stats` and of
+/// `partial_values`.
+pub(super) const TILE: usize = constant!(MaskDecoderImage, "IMAGE_TILE") as usize;
 
 #[derive(Debug)]
 pub(super) struct Scratch {

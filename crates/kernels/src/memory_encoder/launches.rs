@@ -9,42 +9,68 @@ use anyhow::{Context, Result};
 use super::MemoryEncoder;
 use super::scratch::{LatentScratch, SPLIT, Scratch};
 use super::weights::{Block, Convolution, Join, Latents, Layer};
+use crate::constants::constant;
 use crate::device_weights::Affine;
 use crate::images::Topic;
 use crate::kernel::{Kernel, Modules, arguments};
 use crate::{blocks, int};
 use cuda::{Gpu, Stream, View};
 use vos::bundle::MemoryEncoderShape;
-use vos::bundle::memory_encoder::LATENTS;
+use vos::bundle::memory_encoder::{
+    DEPTH, HIDDEN, LATENT_HIDDEN, LATENTS, LAYERS, STEPS, TAPS, WIDTH, WINDOW_NORMS, WINDOWS,
+};
 
-/// Pixels along a row and rows of a block's tile of the mask behind its second convolution, and
-/// behind its third.
-pub(super) const MASK_TILE: [usize; 2] = [16, 8];
-/// Tokens along a row and rows of a block where mask and features meet, and of one that spreads
-/// them.
-pub(super) const JOIN_TILE: [usize; 2] = [16, 2];
-pub(super) const SPREAD_TILE: [usize; 2] = [8, 4];
-/// Tokens of a block that mixes a token's columns.
-pub(super) const MIX_TILE: usize = 32;
-/// Latents of a block that reads all tokens, of one that computes with latents alone, and of one
-/// that reads their windows.
-pub(super) const ATTEND_TILE: usize = 64;
-pub(super) const LATENT_TILE: usize = 8;
-pub(super) const WINDOW_TILE: usize = 8;
-/// Threads of each kernel.
-pub(super) const MASK_THREADS: u32 = 192;
-pub(super) const WIDEN_THREADS: u32 = 128;
-pub(super) const JOIN_THREADS: u32 = 256;
-pub(super) const SPREAD_THREADS: u32 = 512;
-pub(super) const MIX_THREADS: u32 = 256;
-pub(super) const ATTEND_THREADS: u32 = 256;
-pub(super) const LATENT_THREADS: u32 = 512;
-pub(super) const WINDOW_THREADS: u32 = 256;
+/// Pixels along a row and rows of a block's tile of the mask after its second convolution, and
+/// after its third.
+const MASK_TILE: [usize; 2] = [
+    constant!(MemoryEncoderMask, "ACROSS") as usize,
+    constant!(MemoryEncoderMask, "DOWN") as usize,
+];
+/// Tokens along a row and rows of a block that fuses mask and features, and of the 7x7 convolution.
+const JOIN_TILE: [usize; 2] = [
+    constant!(MemoryEncoderFuse, "ACROSS") as usize,
+    constant!(MemoryEncoderFuse, "DOWN") as usize,
+];
+const SPREAD_TILE: [usize; 2] = [
+    constant!(MemoryEncoderConvnext, "SPREAD_COLUMNS") as usize,
+    constant!(MemoryEncoderConvnext, "SPREAD_ROWS") as usize,
+];
+/// Tokens of a block of the ConvNeXt MLP.
+const MIX_TILE: usize = constant!(MemoryEncoderConvnext, "MIX_TOKENS") as usize;
+/// Latents of a block: with all tokens, among latents, and with a window each.
+const ATTEND_TILE: usize = constant!(Perceiver1d, "TILE") as usize;
+const LATENT_TILE: usize = constant!(Perceiver1d, "FEW") as usize;
+const WINDOW_TILE: usize = constant!(Perceiver2d, "LATENTS") as usize;
 /// Dynamic shared memory, bytes.
-pub(super) const JOIN_SHARED: u32 = 93_312;
-pub(super) const SPREAD_SHARED: u32 = 71_680;
-pub(super) const MIX_SHARED: u32 = 98_304;
-pub(super) const WINDOW_SHARED: u32 = 97_792;
+const JOIN_SHARED: u32 = constant!(MemoryEncoderFuse, "JOIN_BYTES");
+const SPREAD_SHARED: u32 = constant!(MemoryEncoderConvnext, "SPREAD_SHARED");
+const MIX_SHARED: u32 = constant!(MemoryEncoderConvnext, "MIX_SHARED");
+const WINDOW_SHARED: u32 = constant!(Perceiver2d, "WINDOWS_SHARED");
+
+const _: () = {
+    // The smallest limit of a block's shared memory from sm 80 on.
+    let least = 99 * 1024;
+    assert!(JOIN_SHARED <= least);
+    assert!(SPREAD_SHARED <= least);
+    assert!(MIX_SHARED <= least);
+    assert!(WINDOW_SHARED <= least);
+    // The sources have the sizes of the network.
+    assert!(constant!(MemoryEncoderMask, "Widen::CHANNELS") as usize == STEPS[2]);
+    assert!(constant!(MemoryEncoderFuse, "CHANNELS") as usize == STEPS[2]);
+    assert!(constant!(MemoryEncoderFuse, "TAPS") as usize == TAPS);
+    assert!(constant!(MemoryEncoderFuse, "COLUMNS") as usize == WIDTH);
+    assert!(constant!(MemoryEncoderConvnext, "WIDTH") as usize == WIDTH);
+    assert!(constant!(MemoryEncoderConvnext, "HIDDEN") as usize == HIDDEN);
+    assert!(constant!(MemoryEncoderConvnext, "MEMORY") as usize == DEPTH);
+    assert!(constant!(Perceiver1d, "LATENTS") as usize == LATENTS);
+    assert!(constant!(Perceiver2d, "WIDTH") as usize == DEPTH);
+    assert!(constant!(Perceiver2d, "SIDE") as usize == WINDOWS);
+    assert!(constant!(Perceiver2d, "HIDDEN") as usize == LATENT_HIDDEN);
+    assert!(WINDOWS * WINDOWS == LATENTS);
+    // The norms of all layers and the last one, a weight and a bias each.
+    let norms = (LAYERS * WINDOW_NORMS + 1) * 2 * DEPTH;
+    assert!(constant!(Perceiver2d, "ALL_FLOATS") as usize == norms);
+};
 
 #[derive(Debug)]
 pub(super) struct Kernels {
@@ -84,26 +110,23 @@ impl Kernels {
     pub fn load(gpu: &Gpu, shape: MemoryEncoderShape) -> Result<Self> {
         let needed = if shape.latents { &MODULES[..] } else { &MODULES[..WITHOUT_LATENTS] };
         let modules = Modules::load(gpu, needed, "the memory encoder")?;
-        let of = |name: &str, threads: u32, shared: u32| modules.kernel(name, threads, shared);
+        let of = |name: &str, shared: u32| modules.kernel(name, shared);
         let perceiver = || -> Result<PerceiverKernels> {
             Ok(PerceiverKernels {
-                cross_attn: of("perceiver_1d_cross_attn", ATTEND_THREADS, 0)?,
-                mlp: of("perceiver_1d_mlp", LATENT_THREADS, 0)?,
-                self_attn: of("perceiver_1d_self_attn", LATENT_THREADS, 0)?,
-                window_attn: of("perceiver_2d_window_attn", WINDOW_THREADS, WINDOW_SHARED)?,
+                cross_attn: of("perceiver_1d_cross_attn", 0)?,
+                mlp: of("perceiver_1d_mlp", 0)?,
+                self_attn: of("perceiver_1d_self_attn", 0)?,
+                window_attn: of("perceiver_2d_window_attn", WINDOW_SHARED)?,
             })
         };
+        let fuse = of("memory_encoder_fuse_mask_and_features", JOIN_SHARED)?;
         Ok(Self {
-            mask_convs: of("memory_encoder_mask_convs", MASK_THREADS, 0)?,
-            mask_downsample: of("memory_encoder_mask_downsample", WIDEN_THREADS, 0)?,
-            fuse_mask_and_features: of(
-                "memory_encoder_fuse_mask_and_features",
-                JOIN_THREADS,
-                JOIN_SHARED,
-            )?,
-            dwconv7x7: of("memory_encoder_dwconv7x7", SPREAD_THREADS, SPREAD_SHARED)?,
-            convnext_mlp: of("memory_encoder_convnext_mlp", MIX_THREADS, MIX_SHARED)?,
-            convnext_mlp_proj: of("memory_encoder_convnext_mlp_proj", MIX_THREADS, MIX_SHARED)?,
+            mask_convs: of("memory_encoder_mask_convs", 0)?,
+            mask_downsample: of("memory_encoder_mask_downsample", 0)?,
+            fuse_mask_and_features: fuse,
+            dwconv7x7: of("memory_encoder_dwconv7x7", SPREAD_SHARED)?,
+            convnext_mlp: of("memory_encoder_convnext_mlp", MIX_SHARED)?,
+            convnext_mlp_proj: of("memory_encoder_convnext_mlp_proj", MIX_SHARED)?,
             perceiver: shape.latents.then(perceiver).transpose()?,
         })
     }

@@ -132,6 +132,3 @@ impl MemoryEncoder {
         self.perceiver_window_attn(work, &map, stream)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -5,13 +5,13 @@ The memory that a memory encoder works in: what lies between its launches.
 use anyhow::Result;
 
 use super::{FLOAT, HALF};
+use crate::constants::constant;
 use cuda::{Gpu, MemoryTag, View};
 use vos::bundle::MemoryEncoderShape;
 use vos::bundle::memory_encoder::{DEPTH, LATENTS, STEPS, WIDTH};
 
-/// Tokens of a block of the kernel in which latents read all of them, as in `cuda/perceiver_1d.cu`:
-/// what sums and parts have a line for.
-pub(super) const SPLIT: usize = 128;
+/// Tokens of a split of `perceiver_1d_cross_attn`: a line of `sums` and of `parts`.
+pub(super) const SPLIT: usize = constant!(Perceiver1d, "SPLIT") as usize;
 
 #[derive(Debug)]
 pub(super) struct Scratch {

@@ -10,20 +10,23 @@ use anyhow::{Context, Result, ensure};
 
 use super::images::{self, Topic};
 use super::{blocks, int, need_exactly};
+use crate::constants::{constant, threads};
 use crate::kernel::arguments;
 use cuda::module::{Function, Launch};
 use cuda::{Gpu, MemoryTag, Stream, View};
 use vos::bundle::{MemoryKeyProjShape, MemoryKeyProjWeights};
 
-/// As in the source: columns of a memory's token and of a key, tokens of a pointer, rows of a tile,
-/// threads of a block.
-const TOKEN: usize = 64;
-const KEY: usize = 256;
-const QUARTERS: usize = KEY / TOKEN;
-const ROWS: usize = 16;
-const THREADS: u32 = 128;
+/// Columns of a memory token and of a key.
+const TOKEN: usize = constant!(MemoryKeyProj, "TOKEN") as usize;
+const KEY: usize = constant!(MemoryKeyProj, "KEY") as usize;
+/// Tokens of an object pointer.
+const QUARTERS: usize = constant!(MemoryKeyProj, "QUARTERS") as usize;
+/// Rows of a tile.
+const ROWS: usize = constant!(MemoryKeyProj, "ROWS") as usize;
+/// Threads of a block.
+const THREADS: u32 = threads!("memory_key_proj");
 /// Sines and cosines of a pointer's time.
-const WAVES: usize = 256;
+const WAVES: usize = constant!(MemoryKeyProj, "WAVES") as usize;
 /// Bytes of an element.
 const HALF: usize = 2;
 const FLOAT: usize = 4;

@@ -14,16 +14,18 @@ use half::f16;
 use super::images::Topic;
 use super::tables::{Axis, Place, Tables};
 use super::{Element, Filter, Kernels, blocks, int, need, need_exactly};
+use crate::constants::constant;
 use crate::kernel::arguments;
 use cuda::module::{Function, Launch};
 use cuda::{Gpu, Pinned, Stream, View};
 use vos::geometry::Geometry;
 use vos::preprocess::{linear, pillow, tables};
 
-/// Outputs of a block, as in the source.
-const TILE: (usize, usize) = (64, 16);
-/// Threads of a block, as in the source.
-const THREADS: u32 = 256;
+/// Outputs of a block.
+const TILE: (usize, usize) =
+    (constant!(Preprocess, "TILE_X") as usize, constant!(Preprocess, "TILE_Y") as usize);
+/// Threads of a block.
+const THREADS: u32 = constant!(Preprocess, "THREADS");
 /// Weights along x come in groups.
 const GROUP: usize = 4;
 

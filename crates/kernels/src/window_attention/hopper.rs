@@ -6,6 +6,7 @@ serve, and their launches.
 use anyhow::{Context, Result, ensure};
 
 use super::{COLUMNS, DivisionArgs, F16, MAX_WINDOW, UNIT, WindowAttention, WindowShape};
+use crate::constants::{constant, instance};
 use crate::images::KernelModule;
 use crate::{blocks, int};
 use cuda::module::{Function, Launch};
@@ -18,7 +19,7 @@ const WARPGROUP: usize = 128;
 const CHUNK: usize = 64;
 const ROW: usize = CHUNK * F16;
 /// Bytes of the barriers.
-const BARRIERS: usize = 64;
+const BARRIERS: usize = instance!("window_attention_96_hopper", "barriers") as usize * 8;
 /// The limit of the grid's last dimension.
 const MOST_WINDOWS: usize = 65_535;
 
@@ -35,30 +36,30 @@ struct TileConfig {
     groups: usize,
 }
 
+/// An instance with the constants of the source.
+macro_rules! config {
+    ($name:literal) => {
+        TileConfig {
+            name: $name,
+            columns: instance!($name, "head") as usize,
+            keys: instance!($name, "keys") as usize,
+            last: instance!($name, "last") as usize,
+            groups: instance!($name, "groups") as usize,
+        }
+    };
+}
+
 /// As [`COLUMNS`].
 const CONFIGS: [TileConfig; 3] = [
-    TileConfig {
-        name: "window_attention_56_hopper",
-        columns: COLUMNS[0],
-        keys: 80,
-        last: 48,
-        groups: 2,
-    },
-    TileConfig {
-        name: "window_attention_72_hopper",
-        columns: COLUMNS[1],
-        keys: 64,
-        last: 64,
-        groups: 4,
-    },
-    TileConfig {
-        name: "window_attention_96_hopper",
-        columns: COLUMNS[2],
-        keys: 64,
-        last: 16,
-        groups: 2,
-    },
+    config!("window_attention_56_hopper"),
+    config!("window_attention_72_hopper"),
+    config!("window_attention_96_hopper"),
 ];
+const _: () = {
+    assert!(CONFIGS[0].columns == COLUMNS[0]);
+    assert!(CONFIGS[1].columns == COLUMNS[1]);
+    assert!(CONFIGS[2].columns == COLUMNS[2]);
+};
 
 /// Whether these kernels serve a valid shape: windows of more than 64 keys, queries not pooled.
 pub(super) fn serves(shape: &WindowShape) -> bool {
@@ -137,11 +138,12 @@ impl HopperKernels {
 
 /// The kernel's reciprocal of a divisor: `reciprocal_of` in the source.
 fn reciprocal(side: usize) -> usize {
-    65_536 / side + 1
+    constant!(WindowAttentionHopper, "RECIPROCAL_ONE") as usize / side + 1
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::listed_shared;
     use super::*;
 
     const LARGE: WindowShape =
@@ -188,26 +190,27 @@ mod tests {
         assert_eq!(of(LARGE), (4, 1, 3 * 256 * 128 + 5 * 8192 + 64, 1));
         assert_eq!(of(BASE), (2, 2, 2 * 208 * 128 + 2 * 8192 + 64, 2));
         assert_eq!(of(TINY), (2, 2, 3 * 208 * 128 + 3 * 8192 + 64, 2));
+        for shape in [LARGE, BASE, TINY] {
+            let config = CONFIGS[TileConfig::at(&shape).unwrap()];
+            assert_eq!(listed_shared(config.name), config.shared(shape.keys()), "{}", config.name);
+        }
     }
 
-    /// The constants are the source's own.
     #[test]
-    fn launches_are_what_the_source_declares() {
-        let source = std::fs::read_to_string("../../cuda/window_attention_hopper.cu").unwrap();
-        for TileConfig { name, columns, keys, last, groups } in CONFIGS {
-            let blocks = 4 / groups;
-            let instance = format!(
-                "WINDOW_ATTENTION_HOPPER({name}, {columns}, {keys}, {last}, {groups}, {blocks})"
-            );
-            assert!(source.contains(&instance), "{instance}");
-        }
-        assert!(source.contains(&format!("BARRIERS = {};", BARRIERS / 8)));
-        let header = std::fs::read_to_string("../../cuda/window_attention.cuh").unwrap();
-        assert!(header.contains("return 65536 / side + 1;"));
+    fn reciprocals_divide_exactly_and_blocks_share_a_multiprocessor() {
         for side in 1..=MAX_WINDOW {
             for place in 0..300 {
                 assert_eq!((place * reciprocal(side)) >> 16, place / side);
             }
+        }
+        // Four warpgroups of 128 registers a thread.
+        let blocks = [
+            instance!("window_attention_56_hopper", "blocks"),
+            instance!("window_attention_72_hopper", "blocks"),
+            instance!("window_attention_96_hopper", "blocks"),
+        ];
+        for (config, blocks) in CONFIGS.iter().zip(blocks) {
+            assert_eq!(blocks as usize, 4 / config.groups, "{}", config.name);
         }
     }
 }

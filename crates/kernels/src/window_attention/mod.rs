@@ -8,6 +8,7 @@ pub(crate) mod selftest;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::constants::instance;
 use crate::images::KernelModule;
 use crate::kernel::arguments;
 use crate::{blocks, int, need_exactly};
@@ -31,7 +32,19 @@ const SHARED_BYTES: usize = 48 << 10;
 const LEAST_SHARED: u32 = 99 << 10;
 
 /// Padded columns of a head: each has two kernels.
-const COLUMNS: [usize; 3] = [56, 72, 96];
+const COLUMNS: [usize; 3] = [
+    instance!("window_attention_56", "head") as usize,
+    instance!("window_attention_72", "head") as usize,
+    instance!("window_attention_96", "head") as usize,
+];
+const _: () = {
+    assert!(instance!("window_attention_56_wide", "head") as usize == COLUMNS[0]);
+    assert!(instance!("window_attention_72_wide", "head") as usize == COLUMNS[1]);
+    assert!(instance!("window_attention_96_wide", "head") as usize == COLUMNS[2]);
+    assert!(instance!("window_attention_56", "pitch") as usize == pitch(COLUMNS[0]));
+    assert!(instance!("window_attention_72", "pitch") as usize == pitch(COLUMNS[1]));
+    assert!(instance!("window_attention_96", "pitch") as usize == pitch(COLUMNS[2]));
+};
 /// The kernels by padded columns: warps of 16 queries at a time, and warps of 32, which read keys
 /// and values half as often and need more registers.
 const NARROW: [&str; 3] = ["window_attention_56", "window_attention_72", "window_attention_96"];
@@ -292,10 +305,15 @@ impl WindowAttention {
     }
 }
 
-/// Shared memory of a window and head, bytes: keys and values in rows of an odd number of 16-byte
-/// units, so that `ldmatrix` has no bank conflicts; as in the source.
+/// Bytes of a row of keys or values in shared memory: an odd number of 16-byte units, so that
+/// `ldmatrix` has no bank conflicts.
+const fn pitch(columns: usize) -> usize {
+    ((columns / UNIT) | 1) * UNIT * F16
+}
+
+/// Shared memory of a window and head, bytes: keys and values.
 fn pair_shared(keys: usize, columns: usize) -> usize {
-    2 * keys.next_multiple_of(16) * ((columns / UNIT) | 1) * UNIT * F16
+    2 * keys.next_multiple_of(16) * pitch(columns)
 }
 
 /// Queries of a warp at a time.
@@ -310,8 +328,8 @@ enum Tile {
 impl Tile {
     fn queries(self) -> usize {
         match self {
-            Self::Narrow => 16,
-            Self::Wide => 32,
+            Self::Narrow => instance!("window_attention_96", "queries") as usize,
+            Self::Wide => instance!("window_attention_96_wide", "queries") as usize,
         }
     }
 }

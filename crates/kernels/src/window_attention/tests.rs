@@ -1,6 +1,7 @@
-//! How blocks are made up, and that they are the source's own.
+//! The division of a shape into blocks.
 
 use super::*;
+use crate::constants::{instance, threads};
 
 const TINY: WindowShape = WindowShape { grid: 64, window: 14, heads: 4, depth: 96, pooled: false };
 const BASE: WindowShape = WindowShape { heads: 8, depth: 56, ..TINY };
@@ -93,22 +94,41 @@ fn shapes_that_no_kernel_takes_are_refused() {
     }
 }
 
-/// The constants are the source's own, and large's windows of 16 fit where blocks have least.
+/// Every kernel has a tile's queries and eight warps; large's windows of 16 fit everywhere.
 #[test]
-fn launches_are_what_the_source_declares() {
-    let source = std::fs::read_to_string("../../cuda/window_attention.cu").unwrap();
-    for (tile, names) in [(Tile::Narrow, NARROW), (Tile::Wide, WIDE)] {
-        for (columns, name) in COLUMNS.into_iter().zip(names) {
-            let instance = format!("WINDOW_ATTENTION({name}, {columns}, {}, ", tile.queries());
-            let (_, rest) = source.split_once(&instance).expect(name);
-            let (_, threads) = rest.lines().next().unwrap().rsplit_once(", ").unwrap();
-            let threads: usize = threads.trim_end_matches(')').parse().unwrap();
-            assert!(threads >= 256, "eight warps: {name}");
-        }
+fn kernels_have_the_sizes_of_their_tiles() {
+    macro_rules! check {
+        ($tile:expr, $($name:literal)+) => {
+            $(
+                assert_eq!(instance!($name, "queries") as usize, $tile.queries(), $name);
+                assert!(threads!($name) >= 256, $name);
+            )+
+        };
     }
-    assert!(source.contains("PITCH = (UNITS | 1) * 16;"));
+    check!(Tile::Narrow, "window_attention_56" "window_attention_72" "window_attention_96");
+    check!(
+        Tile::Wide,
+        "window_attention_56_wide" "window_attention_72_wide" "window_attention_96_wide"
+    );
     assert!(pair_shared(256, 72) <= LEAST_SHARED as usize);
     assert_eq!(pair_shared(256, 72), 2 * 256 * 144);
     assert_eq!(pair_shared(196, 56), 2 * 208 * 112);
     assert_eq!(pair_shared(196, 96), 2 * 208 * 208);
+}
+
+/// Dynamic shared memory in cuda/kernels.toml, from which scripts/resources.py computes occupancy.
+pub(super) fn listed_shared(kernel: &str) -> usize {
+    let list = std::fs::read_to_string("../../cuda/kernels.toml").unwrap();
+    let list: toml::Table = list.parse().unwrap();
+    usize::try_from(list["launch"][kernel]["shared"].as_integer().unwrap()).unwrap()
+}
+
+#[test]
+fn the_list_of_launches_has_the_largest_windows_of_the_models() {
+    for (columns, keys) in [(56, 14 * 14), (72, 16 * 16), (96, 14 * 14)] {
+        for tile in ["", "_wide"] {
+            let name = format!("window_attention_{columns}{tile}");
+            assert_eq!(listed_shared(&name), pair_shared(keys, columns), "{name}");
+        }
+    }
 }

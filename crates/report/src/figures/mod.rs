@@ -4,6 +4,7 @@ axes.
 */
 
 mod drift;
+mod history;
 mod latency;
 mod memory;
 mod power;
@@ -41,6 +42,8 @@ pub struct Figures {
     pub power: Vec<Plot>,
     /// IoU against frame index.
     pub drift: Vec<Plot>,
+    /// Numbers over the runs of a history.
+    pub history: Vec<Plot>,
 }
 
 impl Figures {
@@ -56,6 +59,7 @@ impl Figures {
             memory: memory::plots(report, style),
             power: power::plots(report, style),
             drift: drift::plots(report, style),
+            history: history::plots(report, style),
         }
     }
 
@@ -70,6 +74,7 @@ impl Figures {
             &self.memory,
             &self.power,
             &self.drift,
+            &self.history,
         ];
         sections.into_iter().flatten()
     }

@@ -27,6 +27,8 @@ pub enum FileKind {
     Table,
     /// `comparison.json`.
     Comparison,
+    /// Runs of `segtrt history`.
+    History,
 }
 
 /// A file to read.
@@ -60,7 +62,7 @@ pub fn find(given: &str) -> Result<Vec<Found>> {
     let shown = path.display();
     let meta = match std::fs::metadata(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => bail!(
-            "{shown} does not exist; expected a run folder, a CSV file or comparison.json. Make one: \
+            "{shown} does not exist; expected a run folder, a CSV file, comparison.json or a history. Make one: \
              segtrt bench --split-dir DIR --out-dir OUT"
         ),
         meta => meta.with_context(|| format!("cannot read {shown}"))?,
@@ -77,8 +79,14 @@ pub fn find(given: &str) -> Result<Vec<Found>> {
             );
         }
     } else {
-        let json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-        files.push((if json { FileKind::Comparison } else { FileKind::Table }, path));
+        let is =
+            |kind: &str| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(kind));
+        let kind = match (is("json"), is("jsonl")) {
+            (true, _) => FileKind::Comparison,
+            (_, true) => FileKind::History,
+            _ => FileKind::Table,
+        };
+        files.push((kind, path));
     }
     Ok(files.into_iter().map(|(kind, path)| Found { path, kind, label: label.clone() }).collect())
 }

@@ -1,6 +1,6 @@
 /*!
 Reads the sources of a report: run folders and CSV files of segtrt and of the Python predecessor,
-`comparison.json` files with drift curves, summaries of Nsight Systems reports.
+`comparison.json` files with drift curves, histories, summaries of Nsight Systems reports.
 
 Older files may lack columns. Numbers are strict: a missing column, an empty field and a word in
 place of a number mean 'not measured', never zero. A file that cannot be read is reported, and the
@@ -22,6 +22,7 @@ use anyhow::Result;
 use serde_json::{Map, Value};
 
 use crate::compare::judge::SideReport;
+use crate::regression::History;
 
 pub use comparison::{DriftCurve, ReadComparison, Unproven};
 pub use nsys::{NsysOperation, NsysReport};
@@ -37,6 +38,8 @@ pub struct Inputs {
     pub comparisons: Vec<ReadComparison>,
     /// Summaries of profiler reports.
     pub nsys: Vec<NsysReport>,
+    /// Runs of `segtrt history`.
+    pub histories: Vec<History>,
     /// Files that could not be read, with the reason.
     pub problems: Vec<String>,
 }
@@ -76,7 +79,7 @@ impl RunSource {
     }
 }
 
-/// Reads everything in `given` (folders, CSV files, comparison files, each possibly as
+/// Reads everything in `given` (folders, CSV files, comparison files, histories, each possibly as
 /// `LABEL=PATH`) and the profiler summaries `nsys`.
 ///
 /// # Errors
@@ -107,6 +110,13 @@ pub fn read(given: &[String], nsys: &[PathBuf]) -> Result<Inputs> {
                 Ok(comparison) => inputs.comparisons.push(comparison),
                 Err(error) => inputs.problems.push(format!("{error:#}")),
             },
+            find::FileKind::History => match History::read(&thing.path) {
+                Ok(history) if history.entries.is_empty() => {
+                    inputs.problems.push(format!("{} has no runs", thing.path.display()));
+                }
+                Ok(history) => inputs.histories.push(history),
+                Err(error) => inputs.problems.push(format!("{error:#}")),
+            },
             find::FileKind::Table => match source(&thing.path, label, &mut inputs.problems) {
                 Ok(source) => {
                     inputs.sources.push(RunSource { named: thing.label.is_some(), ..source })
@@ -124,7 +134,8 @@ pub fn read(given: &[String], nsys: &[PathBuf]) -> Result<Inputs> {
     for source in &mut inputs.sources {
         inputs.comparisons.iter().for_each(|comparison| join(source, comparison));
     }
-    if inputs.sources.is_empty() && inputs.comparisons.is_empty() && inputs.nsys.is_empty() {
+    let Inputs { sources, comparisons, nsys, histories, .. } = &inputs;
+    if sources.is_empty() && comparisons.is_empty() && nsys.is_empty() && histories.is_empty() {
         anyhow::bail!("there is nothing to report on: {}", inputs.problems.join("; "));
     }
     Ok(inputs)

@@ -11,6 +11,7 @@ mod comparisons;
 mod details;
 mod environment;
 mod frame;
+mod history;
 mod masks;
 mod part;
 mod plots;
@@ -83,6 +84,7 @@ fn sections(report: &Report, figures: &Figures) -> Vec<Section> {
         ("power", "Power, clocks, temperature", with_rows(power::parts)),
         ("hints", "What limits the speed", with_rows(|report, _| targets::hints(report))),
         ("drift", "Drift", comparisons::drift(report, figures)),
+        ("history", "Runs over time", history::parts(report, figures)),
         ("profiles", "Profiles of the GPU", comparisons::profiles(report)),
         ("rows", "Every row", with_rows(|report, _| rows::parts(report))),
         ("environment", "Environment", with_rows(|report, _| environment::sources(report))),

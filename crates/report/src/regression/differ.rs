@@ -32,10 +32,15 @@ impl Difference {
 
     /// The difference as part of a sentence.
     pub fn sentence(&self) -> String {
+        self.between("the baseline")
+    }
+
+    /// The same, with a name for the earlier run.
+    pub fn between(&self, before: &str) -> String {
         let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
         let of = self.model.as_ref().map(|model| format!(" of {model}")).unwrap_or_default();
         format!(
-            "{}{of}: {} in the baseline, {} in this run",
+            "{}{of}: {} in {before}, {} in this run",
             self.what,
             text(&self.was),
             text(&self.is)

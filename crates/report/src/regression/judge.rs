@@ -43,6 +43,12 @@ pub struct Limits {
     pub jf_points: f64,
 }
 
+impl Default for Limits {
+    fn default() -> Self {
+        Self { slowdown: 0.03, memory: 0.03, jf_points: 0.1 }
+    }
+}
+
 /// Result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -152,8 +158,7 @@ fn compare_models(was: &ModelRun, now: &ModelRun, limits: &Limits, check: &mut C
         object: format!("{}/{}", object.video, object.object),
         reason: other.reason.clone(),
     }));
-    let condition = |name: &str| was.conditions.get(name).map_or("", String::as_str);
-    let configuration = format!("{} {}", condition("imgsz"), condition("precision"));
+    let configuration = was.configuration();
     for metric in Metric::ALL {
         let with: Vec<_> = there.iter().filter(|(object, _)| metric.is_in(object)).collect();
         let before: Vec<&ObjectRun> = with.iter().map(|(object, _)| *object).collect();
@@ -167,7 +172,7 @@ fn compare_models(was: &ModelRun, now: &ModelRun, limits: &Limits, check: &mut C
         };
         check.comparisons.push(MetricChange {
             model: was.model.clone(),
-            configuration: configuration.trim().to_owned(),
+            configuration: configuration.clone(),
             metric,
             was: old,
             is: new,
@@ -186,7 +191,8 @@ fn limit(metric: Metric, limits: &Limits) -> f64 {
     }
 }
 
-fn judge(
+/// The change from `old` to `new`, and whether it counts.
+pub(super) fn judge(
     metric: Metric,
     old: Range,
     new: Range,

@@ -96,6 +96,14 @@ impl RunSummary {
     }
 }
 
+impl ModelRun {
+    /// Its size and precision, which distinguish configurations of one tag.
+    pub fn configuration(&self) -> String {
+        let condition = |name: &str| self.conditions.get(name).map_or("", String::as_str);
+        format!("{} {}", condition("imgsz"), condition("precision")).trim().to_owned()
+    }
+}
+
 impl ObjectRun {
     /// Clip and object, which identify it.
     pub fn key(&self) -> (&str, &str) {

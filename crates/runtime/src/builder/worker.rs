@@ -27,6 +27,7 @@ use host::process_memory;
 use tensorrt::{
     Builder, Config, DataType, Library, LogListener, Network, Plan, Runtime, Stop, Typing,
 };
+use vos::telemetry::{self, Options, Target};
 
 /// What is kept from job to job; the parent gives no child a job of another place. Declared in the
 /// order of deletion.
@@ -90,6 +91,16 @@ fn opened(library: &Library, job: &BuildJob) -> Result<Open, Failure> {
     Ok(Open { _spare: Builder::new(library)?, gpu, library: library.clone() })
 }
 
+/// The driver's release, or a Jetson's, and the CUDA that it brings.
+fn driver(gpu: &Gpu) -> String {
+    let facts = gpu.facts();
+    let target = Target { ordinal: facts.ordinal, pci_address: gpu.pci_address().ok() };
+    let known = telemetry::open(&target, &Options::default()).map(|source| source.facts());
+    let known = known.unwrap_or_default();
+    let release = ["driver", "l4t"].into_iter().find_map(|name| known.get(name)?.as_str());
+    format!("driver {} with CUDA {}", release.unwrap_or("of unknown release"), facts.driver_cuda)
+}
+
 fn build(open: &Open, job: &BuildJob, steps: Arc<Steps>) -> Result<Built, Failure> {
     let Open { gpu, library, .. } = open;
     let builder = Builder::new(library)?;
@@ -103,7 +114,8 @@ fn build(open: &Open, job: &BuildJob, steps: Arc<Steps>) -> Result<Built, Failur
     let device = gpu.as_ref().map_or_else(|| "no GPU".to_owned(), |gpu| gpu.facts().name.clone());
     // Ahead of time nothing is timed.
     let files = job.timing_cache.as_ref().filter(|_| gpu.is_some());
-    let stack = Stack { tensorrt: &tensorrt, device: &device };
+    let driver = gpu.as_ref().map_or_else(String::new, driver);
+    let stack = Stack { tensorrt: &tensorrt, device: &device, driver: &driver };
     let mut begun = files.map_or_else(Start::default, |files| {
         files.start(stack, |bytes| Ok(config.set_timing_cache(bytes)?))
     });

@@ -3,9 +3,11 @@ The timing cache as a file: what earlier builds measured, replayed only on the v
 measured it. Which files there are: [`timing_files`](super::timing_files).
 
 TensorRT for RTX takes any bytes as a cache, and 8.x warns and goes on with a foreign one; so the
-file says for which release and GPU it is and carries its own hash.
+file says for which release, GPU, driver and CUDA it is and carries its own hash. A driver brings
+its own compiler and clocks, so times of another one are no guide to the fastest kernel.
 */
 
+use std::fmt::{Display, Formatter};
 use std::io::Write;
 use std::path::Path;
 
@@ -17,18 +19,42 @@ use vos::files::atomic;
 
 const MAGIC: &[u8] = b"segtrt timing cache 1\n";
 
+/// What a timing cache is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stack<'a> {
+    /// "TensorRT 8.6.0".
+    pub tensorrt: &'a str,
+    /// The GPU's name.
+    pub device: &'a str,
+    /// "driver 580.95.05 with CUDA 13.0".
+    pub driver: &'a str,
+}
+
+impl Display for Stack<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} on {}, {}", self.tensorrt, self.device, self.driver)
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 struct Header {
     tensorrt: String,
     device: String,
+    /// Files of older versions have none, and are of no known driver.
+    #[serde(default = "unknown")]
+    driver: String,
     sha256: String,
 }
 
-/// Reads the cache of this release and GPU.
+fn unknown() -> String {
+    "an unknown driver".to_owned()
+}
+
+/// Reads the cache of this stack.
 ///
 /// `Ok(None)`: no file. `Err`: why a file that is there is not used, as a phrase; a build then
 /// starts without one.
-pub fn read(path: &Path, tensorrt: &str, device: &str) -> Result<Option<Vec<u8>>, String> {
+pub fn read(path: &Path, stack: Stack<'_>) -> Result<Option<Vec<u8>>, String> {
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -42,21 +68,25 @@ pub fn read(path: &Path, tensorrt: &str, device: &str) -> Result<Option<Vec<u8>>
     if hash(cache) != header.sha256 {
         return Err(damaged());
     }
-    if header.tensorrt != tensorrt || header.device != device {
-        return Err(format!(
-            "{} is of {} on {}, this is {tensorrt} on {device}",
-            path.display(),
-            header.tensorrt,
-            header.device
-        ));
+    let Header { tensorrt, device, driver, .. } = &header;
+    let of = Stack { tensorrt, device, driver };
+    if of != stack {
+        return Err(format!("{} is of {of}; this is {stack}", path.display()));
     }
     Ok(Some(cache.to_vec()))
 }
 
-/// Writes the cache of this release and GPU.
-pub fn write(path: &Path, tensorrt: &str, device: &str, cache: &[u8]) -> Result<()> {
-    let header =
-        Header { tensorrt: tensorrt.to_owned(), device: device.to_owned(), sha256: hash(cache) };
+/// Writes the cache of this stack.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write(path: &Path, stack: Stack<'_>, cache: &[u8]) -> Result<()> {
+    let header = Header {
+        tensorrt: stack.tensorrt.to_owned(),
+        device: stack.device.to_owned(),
+        driver: stack.driver.to_owned(),
+        sha256: hash(cache),
+    };
     atomic::write(path, |out| {
         out.write_all(MAGIC)?;
         serde_json::to_writer(&mut *out, &header)?;
@@ -89,29 +119,54 @@ fn hash(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
+    const STACK: Stack<'_> = Stack {
+        tensorrt: "TensorRT 8.6.0",
+        device: "H200",
+        driver: "driver 580.95.05 with CUDA 13.0",
+    };
+
     #[test]
     fn only_the_stack_that_measured_gets_its_cache_back() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("timing");
-        assert_eq!(read(&path, "TensorRT 8.6.0", "H200"), Ok(None));
-        write(&path, "TensorRT 8.6.0", "H200", b"\x00\nmeasured").unwrap();
-        let back = read(&path, "TensorRT 8.6.0", "H200").unwrap().unwrap();
+        assert_eq!(read(&path, STACK), Ok(None));
+        write(&path, STACK, b"\x00\nmeasured").unwrap();
+        let back = read(&path, STACK).unwrap().unwrap();
         assert_eq!(back, b"\x00\nmeasured");
-        let why = read(&path, "TensorRT 10.3.0", "H200").unwrap_err();
-        assert!(why.contains("TensorRT 8.6.0 on H200, this is TensorRT 10.3.0"), "{why}");
-        assert!(read(&path, "TensorRT 8.6.0", "Orin").is_err());
+        for (other, said) in [
+            (Stack { tensorrt: "TensorRT 10.3.0", ..STACK }, "this is TensorRT 10.3.0 on H200"),
+            (Stack { device: "Orin", ..STACK }, "on Orin"),
+            (Stack { driver: "driver 590.1 with CUDA 13.0", ..STACK }, "driver 590.1"),
+            (Stack { driver: "driver 580.95.05 with CUDA 13.1", ..STACK }, "CUDA 13.1"),
+        ] {
+            let why = read(&path, other).unwrap_err();
+            assert!(why.contains("is of TensorRT 8.6.0 on H200, driver 580.95.05"), "{why}");
+            assert!(why.contains(said), "no {said:?} in: {why}");
+        }
+    }
+
+    #[test]
+    fn a_cache_of_an_older_version_is_of_no_known_driver() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("timing");
+        let sha256 = hash(b"measured");
+        let header = serde_json::json!({
+            "tensorrt": STACK.tensorrt, "device": STACK.device, "sha256": sha256,
+        });
+        std::fs::write(&path, [MAGIC, format!("{header}\nmeasured").as_bytes()].concat()).unwrap();
+        assert!(read(&path, STACK).unwrap_err().contains("an unknown driver; this is"));
     }
 
     #[test]
     fn a_flipped_bit_or_a_foreign_file_is_not_used() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("timing");
-        write(&path, "a", "b", b"measured").unwrap();
+        write(&path, STACK, b"measured").unwrap();
         let mut bytes = std::fs::read(&path).unwrap();
         *bytes.last_mut().unwrap() ^= 1;
         std::fs::write(&path, &bytes).unwrap();
-        assert!(read(&path, "a", "b").unwrap_err().contains("damaged"));
+        assert!(read(&path, STACK).unwrap_err().contains("damaged"));
         std::fs::write(&path, "ftrt").unwrap();
-        assert!(read(&path, "a", "b").unwrap_err().contains("damaged"));
+        assert!(read(&path, STACK).unwrap_err().contains("damaged"));
     }
 }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+pub use super::timing_cache::Stack;
 use super::timing_cache::{locked, read, write};
 
 /// The two files of one graph.
@@ -23,15 +24,6 @@ pub struct TimingFiles {
     /// Of this one, where what it timed could not be merged.
     #[serde(serialize_with = "host::child::utf8::path")]
     pub own: PathBuf,
-}
-
-/// What a timing cache is of.
-#[derive(Clone, Copy, Debug)]
-pub struct Stack<'a> {
-    /// "TensorRT 8.6.0".
-    pub tensorrt: &'a str,
-    /// The GPU's name.
-    pub device: &'a str,
 }
 
 /// How a build begins.
@@ -62,7 +54,7 @@ impl TimingFiles {
         let mut start = Start::default();
         let mut refused = None;
         for path in [&self.own, &self.shared] {
-            let cache = match read(path, stack.tensorrt, stack.device) {
+            let cache = match read(path, stack) {
                 Ok(Some(cache)) => cache,
                 Ok(None) => continue,
                 Err(why) => {
@@ -106,16 +98,15 @@ impl TimingFiles {
         timed: &[u8],
         merge: impl FnOnce(&[u8]) -> Result<Vec<u8>>,
     ) -> Result<Option<String>> {
-        let Stack { tensorrt, device } = stack;
         locked(&self.shared, || {
-            let there = read(&self.shared, tensorrt, device).ok().flatten();
+            let there = read(&self.shared, stack).ok().flatten();
             let merged = match there.filter(|there| Some(there.as_slice()) != begun) {
                 None => Ok(timed.to_vec()),
                 Some(others) => merge(&others),
             };
             let error = match merged {
                 Ok(all) => {
-                    write(&self.shared, tensorrt, device, &all)?;
+                    write(&self.shared, stack, &all)?;
                     self.forget_own();
                     return Ok(None);
                 }
@@ -125,7 +116,7 @@ impl TimingFiles {
                 std::fs::create_dir_all(folder)
                     .with_context(|| format!("cannot create {}", folder.display()))?;
             }
-            write(&self.own, tensorrt, device, timed)?;
+            write(&self.own, stack, timed)?;
             Ok(Some(format!(
                 "what was timed is kept in {}, where the next build of this graph looks first, because the shared timing cache \
                  does not take it: {error:#}",

@@ -134,6 +134,16 @@ impl Track {
     }
 }
 
+/// Shape of the prompt engine's points for one object.
+fn coords(points: usize) -> [(&'static str, Vec<i64>); 1] {
+    [("coords", vec![1, points as i64, 2])]
+}
+
+/// The most points of one object that the prompt engine has a profile for.
+pub fn most_points(prompt: &LoadedEngine) -> usize {
+    (1..=MOST_POINTS).take_while(|points| prompt.takes(&coords(*points)).is_some()).count()
+}
+
 impl Contexts {
     /// Makes all contexts, in `scratch`. `kernels`: the attention kernels of a segmented track
     /// step.
@@ -148,7 +158,6 @@ impl Contexts {
         let make =
             |loaded: &LoadedEngine, profile: usize| bind(gpu, loaded, profile, scratch, stream);
         let track = Track::new(gpu, &engines.track, contract, kernels, scratch, stream)?;
-        let coords = |points: usize| [("coords", vec![1, points as i64, 2])];
         let usual = USUAL_POINTS.map(|points| engines.prompt.profile_for(&coords(points)));
         let more = (USUAL_POINTS.len() + 1..=MOST_POINTS)
             .map_while(|points| engines.prompt.takes(&coords(points)).map(Ok));

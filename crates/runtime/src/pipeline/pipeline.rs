@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result};
 
-use super::contexts::Contexts;
+use super::contexts::{self, Contexts};
 use super::encoder::Encoder;
 use super::engines::Engines;
 use super::features::{FeatureSet, element};
@@ -72,7 +72,7 @@ pub struct ClipSetup {
 impl Pipeline {
     /// The most points that a prompt may have.
     pub fn most_points(&self) -> usize {
-        self.contexts.first().map_or(0, |contexts| contexts.prompts.len())
+        contexts::most_points(&self.engines.steps.prompt)
     }
 
     /// Makes contexts and memory. With nvJPEG's library it decodes the frames, else libjpeg-turbo.

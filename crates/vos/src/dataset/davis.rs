@@ -7,8 +7,8 @@ The DAVIS layout, 2016 (one object) and 2017 (several), 480p.
 <dir>/ImageSets/{2017,2016,480p}/<split>.txt   one video (2016, 2017) or one pair of files (480p) a line
 ```
 
-The objects of a clip are the ids in its first mask (Perazzi et al., CVPR 2016; Pont-Tuset et al.,
-"The 2017 DAVIS Challenge on Video Object Segmentation").
+The objects of a clip are the ids in its first mask, as davis2017-evaluation counts them (Perazzi et
+al., CVPR 2016; Pont-Tuset et al., "The 2017 DAVIS Challenge on Video Object Segmentation").
 */
 
 use std::collections::BTreeMap;
@@ -16,16 +16,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{Clip, ClipError, Dataset, Frames, MaskError, ObjectTruth, listing, numbers, truth};
+use super::indexed::{self, VOID};
+use super::{Clip, ClipError, Dataset, Frames, ObjectTruth, listing};
 use crate::decode;
 
 const FRAMES: &str = "JPEGImages/480p";
 const MASKS: &str = "Annotations/480p";
 const LISTS: [&str; 3] = ["ImageSets/2017", "ImageSets/2016", "ImageSets/480p"];
-/// Foreground in the 2016 masks. In the 2017 masks it is background, where a prediction is an error
-/// as on any other background pixel: davis2017-evaluation turns 255 into 0 in its semi-supervised
-/// task.
-const FULL: u16 = 255;
 
 /// A split in the DAVIS layout.
 #[derive(Debug)]
@@ -108,30 +105,9 @@ impl Dataset for DavisSplit {
     }
 
     fn clip(&self, video: &str) -> Result<Clip, ClipError> {
-        if !listing::is_plain_name(video) {
-            return Err(ClipError::BadVideoId { video: video.into() });
-        }
-        listing::refuse_other_than_utf8(&self.root.join(FRAMES), video)?;
-        let dir = self.root.join(FRAMES).join(video);
-        if !dir.is_dir() {
-            return Err(ClipError::MissingVideo { video: video.into(), expected: dir });
-        }
-        let list = |dir: &Path, suffix: &str| {
-            listing::files(dir, suffix)
-                .map_err(|source| ClipError::Unlistable { path: dir.into(), source })
-        };
-        let mut frames = list(&dir, "jpg")?;
-        if let Some(path) = frames.iter().find(|path| listing::not_utf8(path)) {
-            return Err(ClipError::NotUtf8 { path: path.clone() });
-        }
-        // A mask has its frame's name, so none is missed; only the order follows the numbers.
-        numbers::sort(&mut frames);
-        if frames.is_empty() {
-            return Err(ClipError::NoFrames { dir });
-        }
+        let frames = indexed::frames(&self.root, FRAMES, video)?;
         let masks_dir = self.root.join(MASKS).join(video);
-        let masks = if masks_dir.is_dir() { list(&masks_dir, "png")? } else { Vec::new() };
-        let masks = by_frame(&frames, masks);
+        let (masks, _) = indexed::masks(&masks_dir, &frames)?;
         let objects = objects(&masks, frames.first().map(PathBuf::as_path))?;
         if objects.is_empty() {
             let expected = masks_dir.join("00000.png");
@@ -146,14 +122,6 @@ impl Dataset for DavisSplit {
     }
 }
 
-/// Maps each frame to the mask file with the same stem.
-fn by_frame(frames: &[PathBuf], masks: Vec<PathBuf>) -> BTreeMap<usize, PathBuf> {
-    let index: BTreeMap<_, _> =
-        frames.iter().enumerate().filter_map(|(i, path)| Some((path.file_stem()?, i))).collect();
-    let position = |path: PathBuf| Some((*index.get(path.file_stem()?)?, path));
-    masks.into_iter().filter_map(position).collect()
-}
-
 /// One object for each id of the first mask; `frame` is the clip's first frame.
 fn objects(
     masks: &BTreeMap<usize, PathBuf>,
@@ -162,17 +130,13 @@ fn objects(
     let Some(first) = masks.values().next() else { return Ok(Vec::new()) };
     // If the frame cannot be read, each object's row has the reason.
     let size = frame.and_then(|frame| decode::probe_size(frame).ok());
-    let image = truth::read(first, size).map_err(ClipError::FirstMask)?;
-    let ids = image.present();
-    if !image.has_ids && !ids.is_empty() {
-        return Err(ClipError::FirstMask(MaskError::NoIds { path: first.clone(), id: ids[0] }));
-    }
+    let ids = indexed::ids(first, size)?;
     let object = |name: String, id| ObjectTruth { name, masks: masks.clone(), id };
     Ok(match ids.as_slice() {
         // DAVIS 2016: one object, drawn in white.
-        [FULL] => vec![object("1".into(), None)],
+        [VOID] => vec![object("1".into(), None)],
         ids => {
-            let ids = ids.iter().filter(|&&id| id != FULL);
+            let ids = ids.iter().filter(|&&id| id != VOID);
             ids.map(|&id| object(id.to_string(), Some(id))).collect()
         }
     })

@@ -101,9 +101,31 @@ pub enum ClipError {
     /// The frames of a video file could not be decoded.
     #[error(transparent)]
     Ffmpeg(#[from] FfmpegError),
-    /// The first mask of a DAVIS clip, which defines its objects, cannot be used.
+    /// A mask that defines the objects of a clip cannot be used.
     #[error("cannot read the clip's objects: {0}")]
-    FirstMask(MaskError),
+    Objects(MaskError),
+    /// A mask has no frame of its name.
+    #[error(
+        "{} has no frame: expected {}. Restore the frame, or remove the mask", mask.display(),
+        expected.display()
+    )]
+    MaskWithoutFrame {
+        /// The mask file.
+        mask: PathBuf,
+        /// The expected frame file.
+        expected: PathBuf,
+    },
+    /// The list of objects lacks a video.
+    #[error(
+        "{} does not list the video '{video}'; expected it under \"videos\". Add it, or remove the \
+         video from the split", list.display()
+    )]
+    NotListed {
+        /// meta.json.
+        list: PathBuf,
+        /// The video's id.
+        video: String,
+    },
     /// A frame index past the end was requested.
     #[error("frame {index} of '{video}' does not exist: the clip has {frames} frames")]
     NoSuchFrame {
@@ -146,7 +168,9 @@ impl ClipError {
             Self::NoAnnotations { .. } => "no_annotations",
             Self::Unlistable { .. } => "unreadable_folder",
             Self::Ffmpeg(error) => error.code(),
-            Self::FirstMask(error) => error.code(),
+            Self::Objects(error) => error.code(),
+            Self::MaskWithoutFrame { .. } => "mask_without_frame",
+            Self::NotListed { .. } => "not_listed",
             Self::NoSuchFrame { .. } => "no_such_frame",
             Self::UnreadableFrame(_) => "unreadable_frame",
             Self::FrameSizeChange { .. } => "frame_size_change",

@@ -2,14 +2,15 @@
 A split: its clips, frames, objects and ground-truth mask files.
 
 A clip is a list of paths; [`Clip::frame`] and [`ObjectTruth::mask`] decode pixels on request. A
-video file is decoded when its clip is opened. One trait covers two layouts: SA-V ([`sav`]) and
-DAVIS ([`davis`]). A fault of a split stops the run before it starts; a fault of a clip or an object
-costs only its rows.
+video file is decoded when its clip is opened. One trait covers three layouts: SA-V ([`sav`]), DAVIS
+([`davis`]), and the common one of YouTube-VOS, MOSE and LVOS ([`youtube_vos`]). A fault of a split
+stops the run before it starts; a fault of a clip or an object costs only its rows.
 */
 
 pub mod davis;
 mod error;
 mod frames;
+mod indexed;
 mod listing;
 mod numbers;
 mod open;
@@ -18,6 +19,8 @@ mod select;
 mod shuffle;
 mod truth;
 mod unannotated;
+mod youtube_meta;
+pub mod youtube_vos;
 
 pub use error::{ClipError, MaskError};
 pub use frames::Frames;
@@ -38,6 +41,12 @@ pub trait Dataset: std::fmt::Debug + Send + Sync {
 
     /// All video ids in the split's order, before any shuffling or limit. Never empty.
     fn videos(&self) -> &[String];
+
+    /// Whether a mask file shows one object, in a folder of the object, rather than all objects of
+    /// its frame.
+    fn has_object_folders(&self) -> bool {
+        false
+    }
 
     /// Lists the frames and objects of one video; decodes it if it is a video file.
     ///
@@ -150,7 +159,7 @@ impl Clip {
 /// The ground truth of one object: a mask file for each annotated frame.
 #[derive(Clone, Debug)]
 pub struct ObjectTruth {
-    /// Name in the CSV: the directory's name in SA-V (`000`), the id in DAVIS (`1`).
+    /// Name in the CSV: the directory's name in SA-V (`000`), else the id (`1`).
     pub name: String,
     /// Frame index → mask file.
     pub masks: BTreeMap<usize, PathBuf>,

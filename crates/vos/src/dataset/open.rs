@@ -8,20 +8,25 @@ use anyhow::{Result, bail};
 
 use super::davis::DavisSplit;
 use super::sav::SavSplit;
-use super::{Dataset, davis, listing, sav};
+use super::youtube_vos::YoutubeVosSplit;
+use super::{Dataset, davis, listing, sav, youtube_vos};
 
-/// Opens the split `split_name` in `split_dir`, in the SA-V or DAVIS layout.
+/// The folders of each layout, for messages.
+const LAYOUTS: &str = "JPEGImages_24fps/ (or video_fps_24/) and Annotations_6fps/ (SA-V), \
+     JPEGImages/480p/ and Annotations/480p/ (DAVIS), or JPEGImages/ and Annotations/ (YouTube-VOS, \
+     MOSE, LVOS)";
+
+/// Opens the split `split_name` in `split_dir`, in the layout that its folders show.
 ///
 /// # Errors
-/// The directory is missing, has neither layout, lacks a part of it, or has no video. The message
-/// says what was found, what is expected and what to type.
+/// The directory is missing, has none of the layouts, lacks a part of one, or has no video. The
+/// message says what was found, what is expected and what to type.
 pub fn open(split_dir: &Path, split_name: &str) -> Result<Box<dyn Dataset>> {
     if !split_dir.is_dir() {
         let found = if split_dir.exists() { "is a file" } else { "does not exist" };
         bail!(
-            "split directory {} {found}; expected a folder with JPEGImages_24fps/ and \
-             Annotations_6fps/ (SA-V) or JPEGImages/480p/ and Annotations/480p/ (DAVIS). Correct \
-             --split-dir, or make one with `segtrt synth --out DIR`",
+            "split directory {} {found}; expected a folder with {LAYOUTS}. Correct --split-dir, or \
+             make one with `segtrt synth --out DIR`",
             split_dir.display()
         );
     }
@@ -37,10 +42,20 @@ pub fn open(split_dir: &Path, split_name: &str) -> Result<Box<dyn Dataset>> {
     if davis::is_here(split_dir) {
         return Ok(Box::new(DavisSplit::open(split_dir, split_name)?));
     }
+    if youtube_vos::is_here(split_dir) {
+        return Ok(Box::new(YoutubeVosSplit::open(split_dir, split_name)?));
+    }
+    // The folder of a whole data set: train, valid, test.
+    let below = listing::folders(split_dir).unwrap_or_default();
+    let advice = match below
+        .iter()
+        .find(|dir| sav::is_here(dir) || davis::is_here(dir) || youtube_vos::is_here(dir))
+    {
+        Some(dir) => format!("Try --split-dir {}", dir.display()),
+        None => "Point --split-dir at the folder that holds them".to_owned(),
+    };
     bail!(
-        "{} is not a video split. Found {}; expected \
-         JPEGImages_24fps/ (or video_fps_24/) and Annotations_6fps/ (SA-V), or JPEGImages/480p/ \
-         and Annotations/480p/ (DAVIS). Point --split-dir at the folder that holds them",
+        "{} is not a video split. Found {}; expected {LAYOUTS}. {advice}",
         split_dir.display(),
         listing::summary(split_dir)
     )

@@ -132,6 +132,10 @@ impl Dataset for SavSplit {
         &self.videos
     }
 
+    fn has_object_folders(&self) -> bool {
+        true
+    }
+
     fn clip(&self, video: &str) -> Result<Clip, ClipError> {
         let (frames, film) = self.sources(video)?;
         let (objects, mut remarks) = self.objects(video)?;

@@ -14,8 +14,11 @@ use crate::mask::Mask;
 /// The two source samples of an output position and the weight of the second.
 #[derive(Clone, Copy)]
 pub struct Tap {
+    /// Index of the first.
     pub first: usize,
+    /// Index of the second.
     pub second: usize,
+    /// Weight of the second, 0..1.
     pub weight: f32,
 }
 

@@ -12,7 +12,7 @@ mod rules;
 mod same_work;
 mod thresholds;
 
-pub use rules::exchange;
+pub use rules::{exchange, runner};
 pub use thresholds::{THRESHOLDS, Thresholds};
 
 use crate::record::{FrameTimes, Observed, Verdict};

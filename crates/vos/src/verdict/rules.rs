@@ -40,6 +40,14 @@ pub fn exchange(teacher_forced: bool, saved: bool) -> Option<Finding> {
     Some(finding(Fault, code, sentence.to_owned()))
 }
 
+/// The reason why a pass measures no speed of this machine: SEGTRT_RUNNER started its worker.
+pub fn runner(runner: &str) -> Finding {
+    let sentence = format!(
+        "not a measurement of this machine: SEGTRT_RUNNER ({runner}) started the worker; unset it to measure"
+    );
+    finding(Fault, "runner", sentence)
+}
+
 /// What the sensors speak against.
 pub(super) fn sensors(observed: &Observed, limits: &Thresholds) -> Vec<Finding> {
     [

@@ -4,7 +4,8 @@ use anyhow::bail;
 
 use super::*;
 
-const EIGHT: Stack<'_> = Stack { tensorrt: "TensorRT 8.6.0", device: "H200" };
+const EIGHT: Stack<'_> =
+    Stack { tensorrt: "TensorRT 8.6.0", device: "H200", driver: "driver 580 with CUDA 13.0" };
 
 fn files(dir: &Path, graph: &str) -> TimingFiles {
     TimingFiles::new(&dir.join("8.timing"), "edgetam_1024_fp16", graph)
@@ -95,10 +96,11 @@ fn an_own_file_that_is_stale_damaged_or_refused_is_named_and_left_aside() {
     assert!(refused.notes[0].contains("_memory.timing is not used: no timing cache of this"));
 
     let other = Stack { tensorrt: "TensorRT 8.6.1", ..EIGHT };
-    write(&memory.own, other.tensorrt, other.device, b"of another").unwrap();
+    write(&memory.own, other, b"of another").unwrap();
     let stale = start(&memory);
     assert_eq!(stale.cache.as_deref(), Some(&b"shared"[..]));
-    assert!(stale.notes[0].contains("is of TensorRT 8.6.1 on H200, this is TensorRT 8.6.0"));
+    let said = "is of TensorRT 8.6.1 on H200, driver 580 with CUDA 13.0; this is TensorRT 8.6.0";
+    assert!(stale.notes[0].contains(said), "{:?}", stale.notes);
     std::fs::write(&memory.own, "ftrt").unwrap();
     let damaged = start(&memory);
     assert_eq!(damaged.cache.as_deref(), Some(&b"shared"[..]));
