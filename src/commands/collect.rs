@@ -16,8 +16,8 @@ use host::screen_table;
 /// What is fetched, and where to.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    segtrt collect nvidia@jetson:/data/sav_val/nsight_experiment_jetson_20251130_143022\n  \
-    segtrt collect 'jetson:/data/sav_val/nsight_experiment_*' 'rack1:runs/nsight_experiment_*' --ssh 'ssh -C'\n\n\
+    segtrt collect nvidia@jetson:nsight_experiment_jetson_20251130_143022\n  \
+    segtrt collect 'jetson:nsight_experiment_*' 'rack1:runs/nsight_experiment_*' --ssh 'ssh -C'\n\n\
     Then: segtrt merge collected_results/nsight_experiment_* -o final_comparison.csv\n\n\
     Quote patterns (* ? [a-z]): they are matched on the other machine, which needs sh, find and tar. \
     With sha256sum or shasum there, every file is verified and existing files are not fetched again. \

@@ -54,7 +54,7 @@ pub struct PredecodeArgs {
     /// In which order clips are taken.
     #[command(flatten)]
     pub shuffle: ShuffleArgs,
-    /// Folder of the files [default: SPLIT_DIR/predecoded].
+    /// Folder of the files [default: predecoded].
     #[arg(long, help_heading = OUTPUT)]
     pub out_dir: Option<PathBuf>,
     /// Largest number of frames in memory [default: two per thread].
@@ -110,7 +110,7 @@ pub fn run(args: PredecodeArgs) -> Result<Outcome> {
         args.shuffle.shuffle_videos,
         args.shuffle.seed,
     );
-    let dir = args.out_dir.clone().unwrap_or_else(|| args.split_dir.join("predecoded"));
+    let dir = args.out_dir.clone().unwrap_or_else(|| "predecoded".into());
     let threads = args.threads.map_or_else(processor::processors, |threads| threads as usize);
     let options = Options {
         side: args.imgsz,

@@ -119,7 +119,7 @@ fn track(
     let mut waiting: Vec<ObjectFrame> = Vec::with_capacity(objects.len());
     let mut times: Vec<FrameTimes> = Vec::new();
     let mut told: Option<Instant> = None;
-    let mut take = |frame: ObjectFrame| -> Result<(), ObjectError> {
+    let mut take = |frame: ObjectFrame, pixels: Option<&[u8]>| -> Result<(), ObjectError> {
         waiting.push(frame);
         // All objects have the same frames, and come in their order.
         if waiting.len() < objects.len() {
@@ -127,7 +127,7 @@ fn track(
         }
         let frames = std::mem::take(&mut waiting);
         let last = frames.last().context("a frame of no object")?;
-        output.frame(last.index, &frames)?;
+        output.frame(last.index, &frames, pixels)?;
         times.push(last.times);
         if told.is_none_or(|at| at.elapsed() >= PROGRESS_PERIOD) {
             told = Some(Instant::now());

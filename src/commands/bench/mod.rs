@@ -256,7 +256,8 @@ pub(in crate::commands) fn measure(args: &BenchArgs) -> Result<Report> {
     let incomplete = store.summaries().filter(lacks).count();
     let models = table::lines(store.summaries());
     let remarks = bench_remarks(store.summaries());
-    let overlay = store.summaries().find_map(|row| row.pooled.overlay.clone());
+    let overlay = store.summaries().find_map(|row| row.pooled.overlay.as_ref());
+    let overlay = overlay.map(|overlay| plan.out_dir.join(overlay).display().to_string());
     let files = store.finish(&sidecar);
     let ended = files.and_then(|files| {
         loaded?;

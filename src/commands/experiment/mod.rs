@@ -37,7 +37,7 @@ pub fn run(args: ExperimentArgs) -> Result<Outcome> {
         Some(path) => Folder::open(path)?,
         None => {
             let spec = plan::plan(&args, &mut say)?;
-            Folder::create(&plan::parent(&args, &spec), spec)?
+            Folder::create(&plan::parent(&args), spec)?
         }
     };
     if !args.json {
