@@ -36,6 +36,7 @@ pub fn run(args: TrackArgs) -> Result<Outcome> {
     let with_mask = objects.iter().any(|object| object.mask.is_some());
     check_input(&args.video)?;
     let (model, runtime) = model::choose(&args, with_mask)?;
+    let remark = model::remark(&args, &model);
     let style = OverlayStyle { opacity: args.opacity, fps: args.show_fps };
     let job = TrackJob {
         clip: args.video.clone(),
@@ -48,7 +49,7 @@ pub fn run(args: TrackArgs) -> Result<Outcome> {
         overlay: (!args.no_overlay).then_some(style),
     };
     child::check(&job).map_err(|error| UsageError(format!("{error:#}")))?;
-    let summary = attend(&job)?;
+    let summary = attend(&job, remark)?;
     if args.json {
         println!("{:#}", serde_json::to_value(&summary)?);
     } else {
@@ -75,8 +76,8 @@ fn usual_out(args: &TrackArgs) -> PathBuf {
     PathBuf::from(format!("{name}_track"))
 }
 
-/// Starts the worker and listens to it until its end.
-fn attend(job: &TrackJob) -> Result<Summary> {
+/// Starts the worker and listens to it until its end. `remark` is for inputs that can be used.
+fn attend(job: &TrackJob, mut remark: Option<String>) -> Result<Summary> {
     let came = ctrl_c::flag()?;
     let (mut worker, _input) = child::start("track-worker", job)?;
     let listener = Listener::<Event>::of(&mut worker)?;
@@ -90,7 +91,12 @@ fn attend(job: &TrackJob) -> Result<Summary> {
         }
         match listener.next(Some(LOOK))? {
             Heard::Event(Event::Doing { what }) => display.doing(&what),
-            Heard::Event(Event::Ready { total }) => display.start(total),
+            Heard::Event(Event::Ready { total }) => {
+                if let Some(remark) = remark.take() {
+                    display.aside(|| log::warn!("{remark}"));
+                }
+                display.start(total);
+            }
             Heard::Event(Event::Frames { done, fps }) => display.frames(done, fps),
             Heard::Event(Event::Done(summary)) => done = Some(*summary),
             Heard::Event(Event::Failed { reason, usage: true }) => {
@@ -140,6 +146,14 @@ impl Display {
     fn doing(&mut self, what: &str) {
         if let Some(bar) = self.bar() {
             bar.set_message(printable(what).into_owned());
+        }
+    }
+
+    /// Prints beside the bar.
+    fn aside(&mut self, print: impl FnOnce()) {
+        match self.bar() {
+            Some(bar) => bar.suspend(print),
+            None => print(),
         }
     }
 
