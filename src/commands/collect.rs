@@ -11,6 +11,7 @@ use super::Outcome;
 use crate::collect::{self, Collected, Options, Remote, Ssh, State};
 use crate::commands::headings::{DATA, OUTPUT};
 use host::UsageError;
+use host::ctrl_c;
 use host::screen_table;
 
 /// What is fetched, and where to.
@@ -51,6 +52,7 @@ pub fn run(args: CollectArgs) -> Result<Outcome> {
         )));
     };
     let options = Options { out: args.out.clone(), by_host: args.by_host, ssh };
+    ctrl_c::end_with_repeat(&format!("Fetched files are kept in {}.", args.out.display()), &[]);
     let collected = collect::collect(&remotes, &options)?;
     match args.json {
         true => println!("{}", serde_json::to_string_pretty(&collected)?),

@@ -97,8 +97,10 @@ fn explained(clip: &Path, error: ClipError) -> anyhow::Error {
             } else if message.contains("0:v:0") {
                 // The stream that was asked for; every release words its absence differently.
                 "has no video stream".to_owned()
+            } else if message.contains("Invalid data found") {
+                "is no video that ffmpeg knows".to_owned()
             } else {
-                format!("is no video that ffmpeg can decode ({message})")
+                format!("cannot be decoded by ffmpeg ({message})")
             };
             anyhow!(
                 "{} {found}; expected a video file or a folder of JPEG frames. See what it is: ffmpeg -i {}",

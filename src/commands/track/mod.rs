@@ -186,9 +186,10 @@ impl Display {
 /// The last word after Ctrl-C.
 fn stopped(job: &TrackJob, summary: &Summary) -> String {
     match summary.frames {
-        0 => "stopped before the first frame; nothing was written".to_owned(),
+        0 => "Stopped before the first frame; nothing was written.".to_owned(),
         frames => format!(
-            "stopped after {frames} frames, which are kept in {}; the same command tracks all of them again",
+            "Stopped after {}, kept in {}.\nThe same command tracks all frames again.",
+            counted(frames, "frame"),
             job.out.display()
         ),
     }
@@ -207,7 +208,8 @@ fn print(job: &TrackJob, summary: &Summary) -> Result<()> {
         counted(summary.frames, "frame"),
         counted(summary.objects, "object")
     ))?;
-    line(format!("{}, {}, {}", summary.model, summary.backend, summary.device))?;
+    line(format!("{}, {}", summary.model, summary.backend))?;
+    line(format!("on {}", summary.device))?;
     if summary.first > 0 {
         line(format!(
             "{} before the prompt (--frame {}) not tracked",
@@ -215,19 +217,17 @@ fn print(job: &TrackJob, summary: &Summary) -> Result<()> {
             summary.first
         ))?;
     }
-    let later = summary.later_p50_ms.map_or_else(String::new, |p50| {
-        format!(
-            "; prompted frame {:.1} ms, median of the others {p50:.1} ms",
-            summary.first_frame_ms
-        )
-    });
-    line(format!("{:.1} FPS, {:.1} ms a frame{later}", summary.fps, summary.frame_ms))?;
+    line(format!("{:.1} FPS, {:.1} ms a frame", summary.fps, summary.frame_ms))?;
+    if let Some(p50) = summary.later_p50_ms {
+        let first = summary.first_frame_ms;
+        line(format!("  prompted frame {first:.1} ms, median of the others {p50:.1} ms"))?;
+    }
     line("  inside: resize, image encoder, prompt or track step, mask, memory encoder".to_owned())?;
     let decode = summary
         .decode_ms
         .map_or_else(|| "decoding".to_owned(), |ms| format!("decoding {ms:.1} ms"));
     line(format!(
-        "  outside: {decode} and writing files {:.1} ms a frame, loading the model {:.1} s",
+        "  outside: {decode} and writing files {:.1} ms a frame; loading {:.1} s",
         summary.write_ms,
         summary.load_ms / 1e3
     ))?;

@@ -65,8 +65,10 @@ pub enum ClipError {
     },
     /// There is neither a video file nor a folder.
     #[error(
-        "{} does not exist{}; name a video file or a folder of JPEG frames", path.display(),
-        near.as_ref().map_or_else(String::new, |near| format!(", did you mean {}?", near.display()))
+        "{} does not exist; {}", path.display(), near.as_ref().map_or_else(
+            || "name a video file or a folder of JPEG frames".to_owned(),
+            |near| format!("did you mean {}?", near.display())
+        )
     )]
     NoClip {
         /// The path.

@@ -47,7 +47,8 @@ pub fn missing(path: &Path) -> ClipError {
         };
         let named = listing::entries(listed).ok()?.into_iter().filter_map(likeness);
         let (_, name) = named.max_by(|a, b| a.0.total_cmp(&b.0))?;
-        let near = folder.join(name).join(parts.as_path());
+        // Without a component behind it: an empty one would end the path of a file with a slash.
+        let near: PathBuf = folder.join(name).iter().chain(parts.as_path()).collect();
         near.exists().then_some(near)
     });
     ClipError::NoClip { path: path.into(), near }
