@@ -226,6 +226,29 @@ fn another_machine_or_another_configuration_is_refused_by_name() {
 }
 
 #[test]
+fn speed_of_invalid_passes_alone_is_no_proof() {
+    let invalid = |place: &Place| {
+        place.edit("profile_summary.csv", |text| text.replace(",-,", ",INVALID,"));
+    };
+    let place = Place::new();
+    invalid(&place);
+    let words = ["check", "b"];
+    let told = "edgetam_mini_points: all passes of the run are INVALID";
+    place.command(&words).assert().code(1).stderr(contains(told).and(contains("--allow-invalid")));
+    assert_eq!(place.json(&words, 1)["outcome"], "invalid");
+    assert_eq!(place.json(&["check", "b", "--allow-invalid"], 0)["outcome"], "ok");
+    // A baseline of such a run is saved with a warning, and proves nothing either.
+    place.command(&["save", "noisy"]).assert().success().stderr(contains("4 of 4 passes"));
+    fs::copy(run_folder().join("profile_summary.csv"), place.now().join("profile_summary.csv"))
+        .unwrap();
+    let told = "edgetam_mini_points: all passes of the baseline are INVALID";
+    place.command(&["check", "noisy"]).assert().code(1).stderr(contains(told));
+    // What is worse stays worse.
+    place.slow_down(2.0);
+    assert_eq!(place.json(&["check", "noisy"], 1)["outcome"], "worse");
+}
+
+#[test]
 fn baselines_are_listed_shown_and_not_overwritten_by_accident() {
     let place = Place::new();
     place.command(&["save", "b"]).assert().code(1).stderr(contains("b.json exists"));

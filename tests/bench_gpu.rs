@@ -357,7 +357,7 @@ fn every_third_frame_is_the_cpus_too_and_objects_on_other_frames_run_apart() {
         assert_eq!(setting.column(mode, "frames"), ["10", "10", "8"]);
         assert_eq!(setting.column(mode, "scored_frames"), setting.column("cpu", "scored_frames"));
         for overlay in setting.column(mode, "overlay") {
-            assert!(Path::new(&overlay).exists(), "{overlay}");
+            assert!(setting.path(mode).join(&overlay).exists(), "{overlay}");
         }
     }
 }

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{bench, child_of, column, read_csv, require_onnxruntime, synth};
+use crate::support::{
+    bench, child_of, column, read_csv, require_onnxruntime, segtrt, small_bundle, synth,
+};
 
 const SUMMARY: &str = "sav_benchmark_summary.csv";
 
@@ -69,6 +71,26 @@ fn every_object_of_every_model_gets_its_row_with_numbers() {
     let passes = sidecar["passes"].as_array().unwrap();
     assert_eq!(passes.len(), 24);
     assert_eq!(passes[0]["frame_times"]["latency_ms"].as_array().unwrap().len(), 9);
+}
+
+#[test]
+fn results_lie_in_the_working_directory_and_nothing_in_the_split() {
+    require_onnxruntime();
+    let dir = tempfile::tempdir().unwrap();
+    let split = synth(dir.path(), 1, 1, 3);
+    let before = fs::read_dir(&split).unwrap().count();
+    let place = dir.path().join("place");
+    fs::create_dir(&place).unwrap();
+    let mut command = segtrt();
+    command.current_dir(&place).env("ORT_DYLIB_PATH", require_onnxruntime());
+    command.args(["bench", "--models", "edgetam_mini_points", "--threads", "1", "--onnx-dir"]);
+    command.arg(small_bundle().parent().unwrap()).arg("--split-dir").arg(&split);
+    command.args(["--warmup-runs", "0", "--save-overlays"]).assert().success();
+    assert_eq!(fs::read_dir(&split).unwrap().count(), before);
+    // The folder may be moved: its table names the overlay below it.
+    let out = place.join("benchmark_outputs");
+    let overlay = column(&out.join(SUMMARY), "overlay").remove(0);
+    assert!(!Path::new(&overlay).is_absolute() && out.join(&overlay).exists(), "{overlay}");
 }
 
 /// ONNX Runtime 1.29 and newer would keep a telemetry database and a session file.

@@ -128,7 +128,7 @@ fn an_overlay_lasts_as_long_as_the_clip() {
     let out = dir.path().join("out");
     let flags = ["--save_overlays", "1", "--input-frame-stride", "3"];
     bench(&split, &out).args(flags).assert().success();
-    let overlay = PathBuf::from(&column(&out.join(SUMMARY), "overlay")[0]);
+    let overlay = out.join(&column(&out.join(SUMMARY), "overlay")[0]);
     assert!(overlay.exists(), "{}", overlay.display());
     if overlay.is_dir() {
         let mut names: Vec<_> =

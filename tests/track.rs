@@ -190,7 +190,7 @@ fn a_prompt_that_does_not_fit_is_a_usage_error_that_says_what_does() {
         (&["--click", "3:5,120.5"], &["--click 5,120.5 (object 3)", "y is 0 to 119"]),
         (&["--click", "5;5"], &["5;5", "320,180"]),
         (&["--box", "0,0,161,20"], &["--box 0,0,161,20 (object 1)", "160x120"]),
-        (&["--box", "9,9,5,20"], &["empty box"]),
+        (&["--box", "9,9,5,20"], &["empty box", "did you mean 5,9,9,20?"]),
         (&["--click", "5,5", "--frame", "3"], &["--frame 3", "3 frames", "--frame 2"]),
         (&["--click", "5,5,-"], &["negative clicks only", "--click 1:X,Y"]),
         (&["--mask", &small], &["8x6", "160x120"]),
@@ -303,7 +303,7 @@ fn a_signal_keeps_what_was_written_and_says_so() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(text.contains("stopped after") && text.contains("kept in"), "{text}");
+    assert!(text.contains("Stopped after") && text.contains("kept in"), "{text}");
     let written = lines(&out).len();
     assert!((3..400).contains(&written), "{written}");
     assert_eq!(masks(&out, 1).len(), written);

@@ -11,6 +11,7 @@ use std::time::Instant;
 use half::f16;
 
 use vos::dataset::Clip;
+use vos::decode::RgbImage;
 use vos::geometry::Geometry;
 use vos::logits::Exchange;
 use vos::mask::Mask;
@@ -21,7 +22,7 @@ use vos::stage::Stage;
 use vos::tracker::{FrameInput, FrameOutput, Network, Tracker};
 
 use super::object_error::ObjectError;
-use super::runner::{ObjectFrame, Tracked};
+use super::runner::{ObjectFrame, Take, Tracked};
 
 /// The frames of a clip that one object is tracked over.
 #[derive(Clone, Copy, Debug)]
@@ -120,7 +121,7 @@ pub fn run_pass<N: Network>(
     objects: &[Tracked],
     logits: &[Exchange<'_>],
     keep: &dyn Fn(usize, usize) -> bool,
-    take: &mut dyn FnMut(ObjectFrame) -> Result<(), ObjectError>,
+    take: &mut Take<'_>,
 ) -> Result<Vec<ClipPass>, ObjectError> {
     let mut passes: Vec<ClipPass> = objects.iter().map(|_| ClipPass::default()).collect();
     let Some(all) = all_frames(objects) else { return Ok(passes) };
@@ -131,15 +132,15 @@ pub fn run_pass<N: Network>(
     for index in all.indices() {
         let pipeline = ranges::enter(Range::Pipeline);
         let mut decode_ms = None;
-        let decoded;
+        let mut decoded: Option<RgbImage> = None;
         let frame = match frames.prepared {
             Some(prepared) => FrameInput::Prepared(prepared.frame(index)?),
             None => {
                 let start = Instant::now();
                 let size = geometry.video_size();
-                decoded = within(Stage::Decode, || frames.clip.frame(index, size))?;
+                let image = within(Stage::Decode, || frames.clip.frame(index, size))?;
                 decode_ms = Some(start.elapsed().as_secs_f64() * 1e3);
-                FrameInput::Pixels(&decoded)
+                FrameInput::Pixels(decoded.insert(image))
             }
         };
         let failed = |error| ObjectError::inference(index, error);
@@ -168,7 +169,8 @@ pub fn run_pass<N: Network>(
             pass.selections.push(selection);
             pass.logits.extend(step.logits.into_iter().flatten());
             let mask = keep(at, index).then_some(mask);
-            take(ObjectFrame { object: at, index, mask, objectness, predicted_iou, times })?;
+            let frame = ObjectFrame { object: at, index, mask, objectness, predicted_iou, times };
+            take(frame, decoded.as_ref().map(|image| image.data.as_slice()))?;
         }
     }
     Ok(passes)

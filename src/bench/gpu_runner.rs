@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use super::clip_run::ClipPass;
 use super::object_error::ObjectError;
 use super::plan::GpuPlan;
-use super::runner::{ClipRunner, ObjectFrame, PassRequest};
+use super::runner::{ClipRunner, ObjectFrame, PassRequest, Take};
 use cuda::{Gpu, MemoryTag, nvjpeg};
 use execution::TensorRtMemory;
 use runtime::engine::EngineManifest;
@@ -180,7 +180,7 @@ impl ClipRunner for GpuRunner {
         request: PassRequest<'_>,
         repeats: usize,
         keep: &dyn Fn(usize, usize) -> bool,
-        take: &mut dyn FnMut(ObjectFrame) -> Result<(), ObjectError>,
+        take: &mut Take<'_>,
     ) -> Result<Vec<ClipPass>, ObjectError> {
         let PassRequest { clip, prepared, geometry, objects, logits } = request;
         if prepared.is_some() {
@@ -208,7 +208,7 @@ impl ClipRunner for GpuRunner {
         let (width, height) = geometry.video_size();
         let mut refused = None;
         let mut receive = |result: FrameResult<'_>| -> Result<()> {
-            let FrameResult { object, position, results, times, logits } = result;
+            let FrameResult { object, position, results, times, logits, pixels } = result;
             let pass = &mut passes[object];
             let mut mask = None;
             pass.times.push(times);
@@ -238,7 +238,7 @@ impl ClipRunner for GpuRunner {
                 predicted_iou: results.predicted_iou,
                 times,
             };
-            take(frame).map_err(|error| {
+            take(frame, pixels).map_err(|error| {
                 refused = Some(error);
                 anyhow::anyhow!("the frame was not taken")
             })

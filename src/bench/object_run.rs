@@ -363,7 +363,9 @@ impl ObjectRunner<'_> {
             let stride = self.plan.strides.input;
             let writer = OverlayWriter::create(out_dir, &row.key, geometry.video_size(), stride)?;
             let path = overlay_file::write(writer, shown, pass, wrote)?;
-            row.overlay = Some(path.display().to_string());
+            // Below the run folder, which may be moved or collected.
+            let inside = path.strip_prefix(out_dir).unwrap_or(&path);
+            row.overlay = Some(inside.display().to_string());
             let stem = row.key.file_stem();
             overlay_file::write_thumbnails(&out_dir.join(THUMBNAILS), &stem, shown, pass)?;
         }

@@ -46,6 +46,10 @@ pub struct ObjectFrame {
     pub times: FrameTimes,
 }
 
+/// Takes a finished frame of an object and, where the host decoded it, its pixels: interleaved RGB of the clip's size,
+/// lent until the call returns.
+pub type Take<'a> = dyn FnMut(ObjectFrame, Option<&[u8]>) -> Result<(), ObjectError> + 'a;
+
 /// A pass over some objects of a clip, which share what objects can share.
 #[derive(Clone, Copy)]
 pub struct PassRequest<'a> {
@@ -109,7 +113,7 @@ pub trait ClipRunner {
         request: PassRequest<'_>,
         repeats: usize,
         keep: &dyn Fn(usize, usize) -> bool,
-        take: &mut dyn FnMut(ObjectFrame) -> Result<(), ObjectError>,
+        take: &mut Take<'_>,
     ) -> Result<Vec<ClipPass>, ObjectError>;
 
     /// The same with the wanted masks in the results; `progress` hears of each finished frame of an object.
@@ -124,7 +128,7 @@ pub trait ClipRunner {
         progress: &mut dyn FnMut(),
     ) -> Result<Vec<ClipPass>, ObjectError> {
         let mut masks: Vec<Vec<(usize, Mask)>> = vec![Vec::new(); request.objects.len()];
-        let mut take = |frame: ObjectFrame| {
+        let mut take = |frame: ObjectFrame, _: Option<&[u8]>| {
             if let (Some(mask), Some(masks)) = (frame.mask, masks.get_mut(frame.object)) {
                 masks.push((frame.index, mask));
             }
@@ -152,7 +156,7 @@ impl<N: Network> ClipRunner for StepByStep<N> {
         request: PassRequest<'_>,
         _repeats: usize,
         keep: &dyn Fn(usize, usize) -> bool,
-        take: &mut dyn FnMut(ObjectFrame) -> Result<(), ObjectError>,
+        take: &mut Take<'_>,
     ) -> Result<Vec<ClipPass>, ObjectError> {
         let PassRequest { clip, prepared, geometry, objects, logits } = request;
         run_pass(&mut self.0, Frames { clip, prepared, geometry }, objects, logits, keep, take)

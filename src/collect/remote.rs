@@ -18,9 +18,7 @@ pub struct Remote {
 
 /// Why a text is no `HOST:PATH`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{text:?} {why}; expected HOST:PATH such as nvidia@jetson:/data/sav_val/nsight_experiment_x"
-)]
+#[error("{text:?} {why}; expected HOST:PATH such as nvidia@jetson:nsight_experiment_x")]
 pub struct BadRemote {
     text: String,
     why: &'static str,

@@ -11,13 +11,14 @@ use super::Outcome;
 use crate::collect::{self, Collected, Options, Remote, Ssh, State};
 use crate::commands::headings::{DATA, OUTPUT};
 use host::UsageError;
+use host::ctrl_c;
 use host::screen_table;
 
 /// What is fetched, and where to.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    segtrt collect nvidia@jetson:/data/sav_val/nsight_experiment_jetson_20251130_143022\n  \
-    segtrt collect 'jetson:/data/sav_val/nsight_experiment_*' 'rack1:runs/nsight_experiment_*' --ssh 'ssh -C'\n\n\
+    segtrt collect nvidia@jetson:nsight_experiment_jetson_20251130_143022\n  \
+    segtrt collect 'jetson:nsight_experiment_*' 'rack1:runs/nsight_experiment_*' --ssh 'ssh -C'\n\n\
     Then: segtrt merge collected_results/nsight_experiment_* -o final_comparison.csv\n\n\
     Quote patterns (* ? [a-z]): they are matched on the other machine, which needs sh, find and tar. \
     With sha256sum or shasum there, every file is verified and existing files are not fetched again. \
@@ -51,6 +52,7 @@ pub fn run(args: CollectArgs) -> Result<Outcome> {
         )));
     };
     let options = Options { out: args.out.clone(), by_host: args.by_host, ssh };
+    ctrl_c::end_with_repeat(&format!("Fetched files are kept in {}.", args.out.display()), &[]);
     let collected = collect::collect(&remotes, &options)?;
     match args.json {
         true => println!("{}", serde_json::to_string_pretty(&collected)?),

@@ -13,6 +13,7 @@ use super::Outcome;
 use crate::commands::headings::{MODEL, OUTPUT};
 use crate::test_run::{Outcome as StepOutcome, Runner, measured};
 use crate::track::job::{MASKS, OVERLAY, Summary};
+use host::ctrl_c;
 use vos::dataset;
 use vos::overlay::{FILM, FIRST_FRAME};
 use vos::prompt::{ObjectPrompt, Prompt, PromptKind, PromptPolicy};
@@ -66,6 +67,7 @@ const MODEL_NAME: &str = "edgetam_mini";
 /// The folder cannot be written to.
 pub fn run(args: DemoArgs) -> Result<Outcome> {
     let mut runner = Runner::new(&args.out)?;
+    ctrl_c::end_with_repeat(&format!("The steps' files are in {}.", args.out.display()), &[]);
     let ran = steps(&mut runner, &args);
     let seconds: f64 = runner.results.iter().map(|step| step.seconds).sum();
     let failed =

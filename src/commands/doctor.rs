@@ -38,7 +38,7 @@ pub struct DoctorArgs {
     /// Shared library of ONNX Runtime, or its folder.
     #[arg(long, help_heading = MODEL)]
     pub ort_lib: Option<PathBuf>,
-    /// Folder of the results, to check its disk [default: SPLIT_DIR, or this folder].
+    /// Folder of the results, to check its disk [default: this folder].
     #[arg(long, help_heading = OUTPUT, value_name = "DIR")]
     pub out_dir: Option<PathBuf>,
     /// Print one JSON document.
@@ -48,14 +48,13 @@ pub struct DoctorArgs {
 
 /// Looks at the machine and says what is missing.
 pub fn run(args: DoctorArgs) -> Result<Outcome> {
-    let out_dir = args.out_dir.or_else(|| args.split_dir.clone());
     let options = Options {
         split: args.split_dir.map(|dir| (dir, args.split_name)),
         onnx_dirs: host::share::bundle_roots(&args.onnx_dir),
         engines: args.engines,
         tensorrt_lib: args.tensorrt_lib,
         ort_lib: args.ort_lib,
-        out_dir: out_dir.unwrap_or_else(|| PathBuf::from(".")),
+        out_dir: args.out_dir.unwrap_or_else(|| PathBuf::from(".")),
         root: PathBuf::from("/"),
     };
     let (checks, verdict) = doctor::examine(&options);

@@ -221,10 +221,15 @@ pub fn accept_underscores(args: impl IntoIterator<Item = OsString>) -> Vec<OsStr
         .collect()
 }
 
+/// The command line, with the sections of its help in order.
+pub fn command() -> clap::Command {
+    use clap::CommandFactory;
+    headings::in_order(Cli::command())
+}
+
 /// The command line without the hidden subcommands, which only the program itself starts.
 pub fn public() -> clap::Command {
-    use clap::CommandFactory;
-    let all = Cli::command();
+    let all = command();
     let shown: Vec<_> = all.get_subcommands().filter(|sub| !sub.is_hide_set()).cloned().collect();
     let mut public = clap::Command::new(env!("CARGO_PKG_NAME"))
         .version(env!("CARGO_PKG_VERSION"))
@@ -249,11 +254,26 @@ mod rebuild_tests;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_well_formed() {
-        Cli::command().debug_assert();
+        command().debug_assert();
+    }
+
+    #[test]
+    fn sections_have_one_order_in_every_help() {
+        let known = headings::ORDER;
+        let mut all = command();
+        all.build();
+        let mut open: Vec<&clap::Command> = all.get_subcommands().collect();
+        while let Some(command) = open.pop() {
+            open.extend(command.get_subcommands());
+            let headings = command.get_arguments().filter_map(|arg| arg.get_help_heading());
+            let places: Vec<usize> = headings
+                .map(|name| known.iter().position(|known| *known == name).unwrap())
+                .collect();
+            assert!(places.is_sorted(), "{}: {places:?}", command.get_name());
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ use vos::telemetry::Options;
 #[command(after_help = "Examples:\n  \
     segtrt monitor --log memory.csv --duration 60\n  \
     segtrt monitor --log memory.csv --extra -- segtrt bench --split-dir demo/split --models edgetam_mini_points\n\n\
-    Columns: timestamp,gpu_used_gb,gpu_total_gb,gpu_percent,ram_used_gb,ram_total_gb,ram_percent; a GB is 2^30 bytes. \
+    Columns: timestamp, gpu_used_gb, gpu_total_gb, gpu_percent, ram_used_gb, ram_total_gb, ram_percent. A GB is 2^30 bytes. \
     On a Jetson, GPU and host share one memory: it is in the ram columns, and the gpu columns are zero. \
     Memory is of the whole machine. --extra adds the command's own memory as the last column.")]
 pub struct MonitorArgs {

@@ -15,6 +15,7 @@ use super::Outcome;
 use super::shared::ShuffleArgs;
 use crate::commands::headings::{DATA, MEASURING, MODEL, OUTPUT};
 use host::colour;
+use host::ctrl_c;
 use host::printable::printable;
 use host::processor;
 use host::screen_table;
@@ -54,7 +55,7 @@ pub struct PredecodeArgs {
     /// In which order clips are taken.
     #[command(flatten)]
     pub shuffle: ShuffleArgs,
-    /// Folder of the files [default: SPLIT_DIR/predecoded].
+    /// Folder of the files [default: predecoded].
     #[arg(long, help_heading = OUTPUT)]
     pub out_dir: Option<PathBuf>,
     /// Largest number of frames in memory [default: two per thread].
@@ -110,7 +111,7 @@ pub fn run(args: PredecodeArgs) -> Result<Outcome> {
         args.shuffle.shuffle_videos,
         args.shuffle.seed,
     );
-    let dir = args.out_dir.clone().unwrap_or_else(|| args.split_dir.join("predecoded"));
+    let dir = args.out_dir.clone().unwrap_or_else(|| "predecoded".into());
     let threads = args.threads.map_or_else(processor::processors, |threads| threads as usize);
     let options = Options {
         side: args.imgsz,
@@ -119,6 +120,7 @@ pub fn run(args: PredecodeArgs) -> Result<Outcome> {
         frames_in_memory: args.max_frames_in_mem.map_or(2 * threads, |frames| frames as usize),
         force: args.force,
     };
+    ctrl_c::end_with_repeat(&format!("Finished clips are kept in {}.", dir.display()), &[]);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.context("cannot start the decoding threads; try fewer with --threads")?;
     let rows = pool.install(|| all(split.as_ref(), &videos, &dir, &options))?;

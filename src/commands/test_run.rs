@@ -15,6 +15,7 @@ use crate::doctor;
 use crate::selftest::same_masks;
 use crate::test_run::{self, NO_SPEEDS, Runner, build_flags, measured};
 use host::UsageError;
+use host::ctrl_c;
 use vos::bundle::{Bundle, Role};
 use vos::model_tag::ModelTag;
 use vos::prompt::PromptKind;
@@ -92,6 +93,7 @@ pub fn run(mut args: TestRunArgs) -> Result<Outcome> {
         out: args.out.clone(),
     };
     let mut runner = Runner::new(&args.out)?;
+    ctrl_c::end_with_repeat(&format!("The steps' files are in {}.", args.out.display()), &[]);
     steps(&mut runner, &stage, &bundle, &args);
     let seconds: f64 = runner.results.iter().map(|step| step.seconds).sum();
     let count = |wanted: fn(&test_run::Outcome) -> bool| {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// Results of earlier runs, which lie in a split by default.
+/// Results of earlier runs, if somebody wrote them into a split.
 const NOT_CLIPS: &str = "benchmark_outputs";
 /// Links that are named one by one.
 const NAMED_LINKS: usize = 10;

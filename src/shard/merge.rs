@@ -91,7 +91,6 @@ pub fn merge(
             };
             // The place in the whole selection.
             line["order"]["video"] = at.into();
-            rename_overlays(&mut line, folder, output);
             store.absorb(&line)
         })?;
     }
@@ -274,26 +273,6 @@ fn link_files(from: &Path, to: &Path) -> Result<()> {
 fn is_ours(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     is_own(&name) || name.starts_with(".segtrt-") || name == super::devices::LOG
-}
-
-/// Overlays are named by their whole path.
-fn rename_overlays(line: &mut Value, from: &Path, to: &Path) {
-    match line {
-        Value::Object(members) => {
-            for (name, value) in members {
-                let moved = match (name.as_str(), value.as_str()) {
-                    ("overlay", Some(path)) => Path::new(path).strip_prefix(from).ok(),
-                    _ => None,
-                };
-                match moved.map(|rest| to.join(rest).display().to_string()) {
-                    Some(moved) => *value = moved.into(),
-                    None => rename_overlays(value, from, to),
-                }
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(|item| rename_overlays(item, from, to)),
-        _ => {}
-    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ use vos::files::python_format::write_csv_row;
 
 /// The predecessor's last column; its suites put theirs after it.
 const LAST: &str = "setup_ms";
+/// The column with a path below the table's folder.
+const OVERLAY: &str = "overlay";
 
 /// An experiment and its table.
 #[derive(Clone, Debug)]
@@ -45,9 +47,17 @@ pub fn combine(path: &Path, parts: &[ExperimentTable<'_>]) -> Result<usize> {
                 parts[0].table.display()
             );
         }
+        // An overlay is named below its table's folder, here below that of the combined one.
+        let folder = part.table.parent().unwrap_or(&part.table);
+        let folder = path.parent().and_then(|all| folder.strip_prefix(all).ok()).unwrap_or(folder);
         for row in reader.records() {
             let mut row: Vec<String> = row.with_context(said)?.iter().map(str::to_owned).collect();
             let Experiment { name, description, .. } = part.experiment;
+            if let Some(overlay) = header.iter().position(|column| column == OVERLAY)
+                && let Some(path) = row.get_mut(overlay).filter(|path| !path.is_empty())
+            {
+                *path = folder.join(&*path).display().to_string();
+            }
             row.splice(place(&header)..place(&header), [name.clone(), description.clone()]);
             rows.push(row);
         }
@@ -87,6 +97,7 @@ mod tests {
         let (a, b) = (experiment("a"), experiment("b"));
         let part = |experiment, name: &str, text: &str| {
             let table = dir.path().join(name);
+            std::fs::create_dir_all(table.parent().unwrap()).unwrap();
             std::fs::write(&table, text).unwrap();
             ExperimentTable { experiment, table }
         };
@@ -99,6 +110,11 @@ mod tests {
             "video,setup_ms,experiment_name,experiment_description,status\r\n\
              v0,1.5,a,\"a, and a comma\",ok\r\n\"v,1\",,b,\"b, and a comma\",failed\r\n"
         );
+        let shown = part(&a, "a/t.csv", "overlay,setup_ms\r\no.mp4,1\r\n,2\r\n");
+        let pictures = dir.path().join("pictures.csv");
+        assert_eq!(combine(&pictures, &[shown]).unwrap(), 2);
+        let text = std::fs::read_to_string(&pictures).unwrap();
+        assert!(text.contains("\r\na/o.mp4,1,") && text.contains("\r\n,2,"), "{text}");
         let other = part(&b, "c.csv", "video,status\r\nv1,ok\r\n");
         let error = combine(&out, &[first, other]).unwrap_err().to_string();
         assert!(error.contains("c.csv has other columns than"), "{error}");

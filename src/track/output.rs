@@ -99,11 +99,17 @@ impl<'a> Output<'a> {
         })
     }
 
-    /// Writes all objects of frame `index`, in their order.
+    /// Writes all objects of frame `index`, in their order. `pixels` is the frame, interleaved RGB; without them it is
+    /// decoded for the overlay.
     ///
     /// # Errors
     /// A file cannot be written, or the frame cannot be decoded for the overlay.
-    pub fn frame(&mut self, index: usize, objects: &[ObjectFrame]) -> Result<()> {
+    pub fn frame(
+        &mut self,
+        index: usize,
+        objects: &[ObjectFrame],
+        pixels: Option<&[u8]>,
+    ) -> Result<()> {
         let started = Instant::now();
         let seen = self.job.objects.iter().zip(objects);
         let masks: Vec<(u8, &Mask)> =
@@ -133,7 +139,7 @@ impl<'a> Output<'a> {
         if self.recent_ms.len() > RATE_OVER {
             self.recent_ms.pop_front();
         }
-        self.paint(index, &masks)?;
+        self.paint(index, &masks, pixels)?;
         self.frames += 1;
         self.write_ms += started.elapsed().as_secs_f64() * 1e3;
         Ok(())
@@ -145,10 +151,18 @@ impl<'a> Output<'a> {
         if sum > 0.0 { 1e3 * self.recent_ms.len() as f64 / sum } else { 0.0 }
     }
 
-    fn paint(&mut self, index: usize, masks: &[(u8, &Mask)]) -> Result<()> {
+    fn paint(&mut self, index: usize, masks: &[(u8, &Mask)], pixels: Option<&[u8]>) -> Result<()> {
         let rate = self.rate();
         let Some((writer, style)) = &mut self.overlay else { return Ok(()) };
-        let image = self.clip.frame(index, self.size)?;
+        let decoded;
+        let pixels = match pixels {
+            Some(pixels) => pixels,
+            // The GPU decoded it.
+            None => {
+                decoded = self.clip.frame(index, self.size)?;
+                &decoded.data
+            }
+        };
         let truths: Vec<Option<Mask>> = self
             .truths
             .iter()
@@ -165,7 +179,7 @@ impl<'a> Output<'a> {
             })
             .collect();
         let legend = self.truths.iter().any(Option::is_some);
-        writer.write_with(&image, |rgb, size| {
+        writer.write_with(pixels, |rgb, size| {
             paint_objects(rgb, size, &layers, style.opacity);
             if style.fps {
                 paint_text(rgb, size, &format!("{rate:.1} FPS"), Corner::TopLeft);

@@ -47,11 +47,12 @@ fn one(object: &Wanted, (width, height): (usize, usize)) -> Result<Prompt> {
         }
     }
     // A box may end at the frame's edge, which is one past the last pixel.
+    let edge = format!("frames are {width}x{height}, so it ends at {width},{height} at most");
     if let Some([left, top, right, bottom]) = object.clicks.bbox
         && !(inside(left, top) && right <= width as f32 && bottom <= height as f32)
     {
         usage(format!(
-            "--box {left},{top},{right},{bottom} (object {id}) is outside the frame: {there}"
+            "--box {left},{top},{right},{bottom} (object {id}) is outside the frame: {edge}"
         ))?;
     }
     Ok(Prompt::Clicks(object.clicks.clone()))
@@ -59,7 +60,12 @@ fn one(object: &Wanted, (width, height): (usize, usize)) -> Result<Prompt> {
 
 fn mask(object: &Wanted, path: &std::path::Path, size: (usize, usize)) -> Result<Mask> {
     // The error names the file, and its source is in its text.
-    let unreadable = |error| anyhow!("--mask of object {}: {error}", object.id);
+    let unreadable = |error| {
+        let (id, (width, height)) = (object.id, size);
+        anyhow!(
+            "--mask of object {id}: {error}; expected a PNG of {width}x{height} pixels, 0 where the object is not"
+        )
+    };
     // The header first: a file of another size is not decoded.
     let found = decode::mask_png_size(path).map_err(unreadable)?;
     if found != size {

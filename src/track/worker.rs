@@ -16,7 +16,7 @@ use crate::bench::gpu_runner::Opened;
 use crate::bench::object_error::ObjectError;
 use crate::bench::runner::{ClipRunner, ObjectFrame, PassRequest, Tracked};
 use host::UsageError;
-use host::{child, ctrl_c};
+use host::{child, ctrl_c, shell};
 use vos::dataset::{self, Clip, ClipError};
 use vos::ffmpeg::{Ffmpeg, FfmpegError};
 use vos::geometry::{Geometry, GeometryKind};
@@ -73,7 +73,7 @@ fn stop_early() -> Result<()> {
 /// The path does not exist, or it is a video and `ffmpeg` is missing.
 pub fn check_input(path: &Path) -> Result<()> {
     if !path.exists() {
-        return Err(ClipError::NoClip { path: path.into() }.into());
+        return Err(dataset::missing(path).into());
     }
     match path.is_file().then(Ffmpeg::find) {
         Some(Err(error)) => Err(explained(path, error.into())),
@@ -90,10 +90,24 @@ fn explained(clip: &Path, error: ClipError) -> anyhow::Error {
              ffmpeg -i VIDEO -r 24 -q:v 2 -start_number 0 'frames/%05d.jpg'",
             clip.display()
         ),
-        ClipError::Ffmpeg(FfmpegError::Failed { file, message, .. }) => anyhow!(
-            "ffmpeg cannot decode {}: {message}; expected a video file or a folder of JPEG frames",
-            file.display()
-        ),
+        ClipError::Ffmpeg(FfmpegError::Failed { file, message, .. }) => {
+            let empty = file.metadata().is_ok_and(|found| found.len() == 0);
+            let found = if empty {
+                "is empty (0 bytes)".to_owned()
+            } else if message.contains("0:v:0") {
+                // The stream that was asked for; every release words its absence differently.
+                "has no video stream".to_owned()
+            } else if message.contains("Invalid data found") {
+                "is no video that ffmpeg knows".to_owned()
+            } else {
+                format!("cannot be decoded by ffmpeg ({message})")
+            };
+            anyhow!(
+                "{} {found}; expected a video file or a folder of JPEG frames. See what it is: ffmpeg -i {}",
+                file.display(),
+                shell::path(&file)
+            )
+        }
         error => error.into(),
     }
 }
@@ -119,7 +133,7 @@ fn track(
     let mut waiting: Vec<ObjectFrame> = Vec::with_capacity(objects.len());
     let mut times: Vec<FrameTimes> = Vec::new();
     let mut told: Option<Instant> = None;
-    let mut take = |frame: ObjectFrame| -> Result<(), ObjectError> {
+    let mut take = |frame: ObjectFrame, pixels: Option<&[u8]>| -> Result<(), ObjectError> {
         waiting.push(frame);
         // All objects have the same frames, and come in their order.
         if waiting.len() < objects.len() {
@@ -127,7 +141,7 @@ fn track(
         }
         let frames = std::mem::take(&mut waiting);
         let last = frames.last().context("a frame of no object")?;
-        output.frame(last.index, &frames)?;
+        output.frame(last.index, &frames, pixels)?;
         times.push(last.times);
         if told.is_none_or(|at| at.elapsed() >= PROGRESS_PERIOD) {
             told = Some(Instant::now());

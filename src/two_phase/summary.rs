@@ -39,6 +39,8 @@ const COLUMNS: [&str; 15] = [
 /// One model's rows as they stand in its summary.
 #[derive(Clone, Debug, Default)]
 pub struct ModelRows {
+    /// Their folder, below that of the table of all models.
+    folder: String,
     header: Vec<String>,
     rows: Vec<Vec<String>>,
     /// Most system memory in use while it ran, of all programs, MiB.
@@ -46,11 +48,11 @@ pub struct ModelRows {
 }
 
 impl ModelRows {
-    /// Reads `sav_benchmark_summary.csv` of a model.
+    /// Reads `sav_benchmark_summary.csv` of a model; `folder` is where it lies, below the folder of the table of all models.
     ///
     /// # Errors
     /// It is not there, or damaged.
-    pub fn read(path: &Path, system_peak_used_mib: Option<f64>) -> Result<Self> {
+    pub fn read(path: &Path, folder: &str, system_peak_used_mib: Option<f64>) -> Result<Self> {
         let damaged = || format!("cannot read the rows in {}", path.display());
         let mut reader = csv::Reader::from_path(path).with_context(damaged)?;
         let header = reader.headers().with_context(damaged)?.iter().map(str::to_owned).collect();
@@ -58,7 +60,7 @@ impl ModelRows {
         for row in reader.records() {
             rows.push(row.with_context(damaged)?.iter().map(str::to_owned).collect());
         }
-        Ok(Self { header, rows, system_peak_used_mib })
+        Ok(Self { folder: folder.to_owned(), header, rows, system_peak_used_mib })
     }
 
     /// One column; empty where there is none of that name.
@@ -127,6 +129,10 @@ impl Summary {
                     "system_peak_used_MiB" => {
                         Cell::rounded(model.system_peak_used_mib, 1).to_string()
                     }
+                    "overlay" => match field("overlay") {
+                        path if path.is_empty() => path,
+                        path => format!("{}/{path}", model.folder),
+                    },
                     name => field(name),
                 });
                 rows.push(((at.unwrap_or(usize::MAX), object, model_at), cells.collect()));
@@ -158,17 +164,18 @@ mod tests {
 
     fn model(dir: &Path, name: &str, rows: &[&str]) -> ModelRows {
         let path = dir.join(name);
-        let header = "video,object,model,imgsz,precision,frames,fps,J,F,JandF,status";
+        let header = "video,object,model,imgsz,precision,frames,fps,J,F,JandF,overlay,status";
         std::fs::write(&path, format!("{header}\r\n{}\r\n", rows.join("\r\n"))).unwrap();
-        ModelRows::read(&path, Some(1234.56)).unwrap()
+        ModelRows::read(&path, "runs/m", Some(1234.56)).unwrap()
     }
 
     #[test]
     fn rows_of_all_models_stand_by_clip_object_and_model_with_the_old_columns_first() {
         let dir = tempfile::tempdir().unwrap();
-        let a = ["b,001,m1,256,fp32,9,2.5,0.5,0.7,0.6,ok", "b,000,m1,256,fp32,9,3.0,0.25,,,ok"];
-        let a = model(dir.path(), "a", &[a[0], a[1], "a,1,m1,256,fp32,,,,,,failed"]);
-        let b = model(dir.path(), "b", &["b,000,m2,256,fp32,9,4.0,0.75,0.7,0.6,ok"]);
+        let a =
+            ["b,001,m1,256,fp32,9,2.5,0.5,0.7,0.6,o.mp4,ok", "b,000,m1,256,fp32,9,3.0,0.25,,,,ok"];
+        let a = model(dir.path(), "a", &[a[0], a[1], "a,1,m1,256,fp32,,,,,,,failed"]);
+        let b = model(dir.path(), "b", &["b,000,m2,256,fp32,9,4.0,0.75,0.7,0.6,,ok"]);
         let summary = Summary {
             videos: vec!["b".into(), "a".into()],
             clip_frames: HashMap::from([("b".to_owned(), 12)]),
@@ -183,7 +190,10 @@ mod tests {
             "video,object,model,imgsz,frames,fps,latency_ms,gpu_peak_alloc_MiB,gpu_peak_reserved_MiB,cpu_peak_rss_MiB,J,\
              JandF_proxy,overlay,cudnn_benchmark,setup_ms,video_frames,precision,F,JandF,status,system_peak_used_MiB"
         );
-        assert_eq!(lines[1], "b,001,m1,256,9,2.5,,,,,0.5,0.5,,False,,12,fp32,0.7,0.6,ok,1234.6");
+        assert_eq!(
+            lines[1],
+            "b,001,m1,256,9,2.5,,,,,0.5,0.5,runs/m/o.mp4,False,,12,fp32,0.7,0.6,ok,1234.6"
+        );
         assert_eq!(lines[2], "b,000,m1,256,9,3.0,,,,,0.25,0.25,,False,,12,fp32,,,ok,1234.6");
         assert_eq!(lines[3], "b,000,m2,256,9,4.0,,,,,0.75,0.75,,False,,12,fp32,0.7,0.6,ok,1234.6");
         assert_eq!(lines[4], "a,1,m1,256,,,,,,,,,,False,,,fp32,,,failed,1234.6");

@@ -287,6 +287,7 @@ fn gpus_that_are_not_there_are_refused_before_anything_is_made() {
     let refused = |gpus: &str, words: &[&str], why: &str| {
         let mut command = machine(fakes, gpus);
         command.args(["experiment", "--models", "edgetam_mini_points", "--split-dir"]).arg(&split);
+        command.arg("--out-dir").arg(&split);
         command.args(words).assert().code(2).stderr(contains(why));
         assert!(!fs::read_dir(&split).unwrap().any(|entry| {
             entry.unwrap().file_name().to_string_lossy().starts_with("nsight_experiment_")

@@ -14,6 +14,7 @@ fn experiment(split: &Path) -> assert_cmd::Command {
     command.args(["experiment", "--videos", "1", "--objects", "1", "--runs", "2", "--warmup", "0"]);
     // Named, and not there: a machine that has nsys must not take longer.
     command.env("NSYS_CMD", "/nowhere/nsys").arg("--split-dir").arg(split);
+    command.arg("--out-dir").arg(split);
     command
 }
 
@@ -31,6 +32,7 @@ fn a_killed_experiment_leaves_no_bench_behind() {
     let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("segtrt"));
     command.args(["experiment", "--models", "edgetam_mini_points", "--runs", "100000"]);
     command.env("NSYS_CMD", "/nowhere/nsys").arg("--split-dir").arg(split);
+    command.arg("--out-dir").arg(dir.path());
     crate::support::killed_it_leaves_no_bench(&mut command, dir.path());
 }
 

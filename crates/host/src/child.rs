@@ -170,13 +170,18 @@ pub fn as_worker(command: &mut Command) -> &mut Command {
     command.env_remove(STEP).env(NO_TELEMETRY, "1")
 }
 
+/// Whether this process is a step of another command of this program.
+pub fn is_step() -> bool {
+    std::env::var_os(STEP).is_some()
+}
+
 /// The side of any command: where it is a step of another one, asks this process to end when that
 /// one is gone. Else a killed `test-run` would leave a bench or a build behind that goes on.
 ///
 /// # Errors
 /// The system gives no thread to wait with.
 pub fn end_step_with_caller() -> Result<()> {
-    if std::env::var_os(STEP).is_none() {
+    if !is_step() {
         return Ok(());
     }
     threads::spawn("end with caller", || {

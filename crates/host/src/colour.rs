@@ -23,10 +23,12 @@ const WORDS: [(&str, &str); 7] = [
 ];
 
 /// What is coloured at the beginning of a line.
-const BEGINNINGS: [(&str, &str, &str); 6] = [
+const BEGINNINGS: [(&str, &str, &str); 8] = [
     ("", "Error:", RED),
     ("", "[ERROR]", RED),
     ("", "[WARN]", YELLOW),
+    ("", "ok ", GREEN),
+    ("", "skipped ", YELLOW),
     ("  ", "ok ", GREEN),
     ("  ", "warning ", YELLOW),
     ("  ", "missing ", RED),

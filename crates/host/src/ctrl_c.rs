@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use crate::{child, shell};
+
 /// Exit code of a program that SIGINT ended, as shells report it.
 pub const STOPPED: i32 = 130;
 
@@ -26,12 +28,20 @@ pub fn end_with(words: impl Fn() -> String + Send + 'static) {
     }
     let _ = ctrlc::set_handler(|| {
         let words = LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(words) = words.as_ref() {
+        // The caller of a step has words of its own.
+        if let Some(words) = words.as_ref().filter(|_| !child::is_step()) {
             // The terminal has just shown ^C, or a bar.
             crate::message::line(format_args!("\n{}", words()));
         }
         std::process::exit(STOPPED);
     });
+}
+
+/// Ends the process on Ctrl-C with what is kept, and with this command, which continues where it is repeated with the
+/// words of `more`.
+pub fn end_with_repeat(kept: &str, more: &[&str]) {
+    let words = format!("Stopped. {kept}\nContinue: {}", shell::this_command(more));
+    end_with(move || words.clone());
 }
 
 /// Gives a Ctrl-C that has just ended a child the time to end this process, too.

@@ -20,6 +20,18 @@ pub fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     words.into_iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
+/// The command line of this process, with those of `more` that it lacks.
+pub fn this_command(more: &[&str]) -> String {
+    let typed = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    let mut words: Vec<String> = typed.collect();
+    for word in more {
+        if !words.iter().any(|typed| typed == word) {
+            words.push((*word).to_owned());
+        }
+    }
+    line(words.iter().map(String::as_str))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

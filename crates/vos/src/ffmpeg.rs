@@ -149,9 +149,27 @@ pub fn tail(log: &mut std::fs::File) -> String {
         Ok(_) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) => return format!("its messages cannot be read: {error}"),
     };
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let lines = text.lines().map(|line| without_address(line.trim()));
+    let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
     match lines.as_slice() {
         [] => "it printed nothing".into(),
         lines => lines[lines.len().saturating_sub(3)..].join("; "),
+    }
+}
+
+/// `[in#0 @ 0x5581b0ed2d40] Error …` without the brackets, which say nothing to a reader.
+fn without_address(line: &str) -> &str {
+    let inner = line.strip_prefix('[').and_then(|rest| rest.split_once("] "));
+    inner.filter(|(inner, _)| inner.contains(" @ 0x")).map_or(line, |(_, rest)| rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_left_out() {
+        assert_eq!(without_address("[in#0 @ 0x55] Error: [x] y"), "Error: [x] y");
+        assert_eq!(without_address("[x] y"), "[x] y");
     }
 }

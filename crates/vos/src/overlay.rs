@@ -158,24 +158,23 @@ impl OverlayWriter {
         self.write_painted()
     }
 
-    /// Adds a frame that `paint` completes, interleaved RGB of the overlay's size.
+    /// Adds a frame that `paint` completes. `frame` is interleaved RGB of the overlay's size.
     ///
     /// # Errors
     /// The frame has another size, the disk is full, or `ffmpeg` failed.
     pub fn write_with(
         &mut self,
-        frame: &RgbImage,
+        frame: &[u8],
         paint: impl FnOnce(&mut [u8], (usize, usize)),
     ) -> Result<()> {
         let (width, height) = self.size;
         ensure!(
-            (frame.width, frame.height) == self.size,
-            "the overlay has {width}x{height} pixels, the frame {}x{}",
-            frame.width,
-            frame.height
+            frame.len() == 3 * width * height,
+            "the overlay has {width}x{height} pixels, the frame {} bytes",
+            frame.len()
         );
         self.painted.clear();
-        self.painted.extend_from_slice(&frame.data);
+        self.painted.extend_from_slice(frame);
         paint(&mut self.painted, self.size);
         self.write_painted()
     }

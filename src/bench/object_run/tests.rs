@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::bench::plan::PredecodedPlan;
-use crate::bench::runner::ObjectFrame;
+use crate::bench::runner::{ObjectFrame, Take};
 use vos::bundle::{Bundle, Manifest};
 use vos::dataset;
 use vos::predecode::{self, Options, Values};
@@ -29,7 +29,7 @@ impl ClipRunner for Failing {
         request: PassRequest<'_>,
         _repeats: usize,
         _keep: &dyn Fn(usize, usize) -> bool,
-        _take: &mut dyn FnMut(ObjectFrame) -> Result<(), ObjectError>,
+        _take: &mut Take<'_>,
     ) -> Result<Vec<ClipPass>, ObjectError> {
         self.prepared += usize::from(request.prepared.is_some());
         Err(ObjectError::inference(1, anyhow::anyhow!("no")))
@@ -52,7 +52,7 @@ impl ClipRunner for Resting<'_> {
         request: PassRequest<'_>,
         _repeats: usize,
         keep: &dyn Fn(usize, usize) -> bool,
-        take: &mut dyn FnMut(ObjectFrame) -> Result<(), ObjectError>,
+        take: &mut Take<'_>,
     ) -> Result<Vec<ClipPass>, ObjectError> {
         let mut pass = ClipPass::default();
         let mask =
@@ -66,7 +66,9 @@ impl ClipRunner for Resting<'_> {
             pass.selections.push(None);
             let mask = keep(0, frame).then(|| mask.clone());
             let (objectness, predicted_iou) = (1.0, 1.0);
-            take(ObjectFrame { object: 0, index: frame, mask, objectness, predicted_iou, times })?;
+            let frame =
+                ObjectFrame { object: 0, index: frame, mask, objectness, predicted_iou, times };
+            take(frame, None)?;
         }
         Ok(vec![pass])
     }

@@ -25,8 +25,8 @@ use report::regression::{
     segtrt bench --split-dir demo/split --models edgetam_mini_points --profile-runs 5 --out-dir out\n  \
     segtrt baseline save nightly --from out\n  \
     segtrt baseline check nightly --from out_today --max-slowdown 3% --max-memory 3% --max-jf-drop 0.1\n\n\
-    check exits with 0 if nothing is worse. It exits with 1 if something is worse, or if the runs are not comparable. \
-    docs/how-to/regressions.md has the rules.")]
+    check exits with 0 if nothing is worse. It exits with 1 if something is worse, if the runs are not comparable, or if \
+    all passes of a model are INVALID. docs/how-to/regressions.md has the rules.")]
 pub struct BaselineArgs {
     /// The action.
     #[command(subcommand)]
@@ -89,6 +89,9 @@ pub struct CheckArgs {
     /// of them.
     #[arg(long, help_heading = MEASURING, value_name = "WHAT", value_delimiter = ',')]
     pub allow_different: Vec<String>,
+    /// Judge a model by its numbers even if all its passes are INVALID.
+    #[arg(long, help_heading = MEASURING)]
+    pub allow_invalid: bool,
     /// Also fail on a loss within the spread of the passes.
     #[arg(long, help_heading = MEASURING)]
     pub strict: bool,
@@ -180,14 +183,36 @@ fn check_run(store: &Store, args: &CheckArgs, json: bool) -> Result<Outcome> {
         );
     }
     let failed = checked.has_failed(args.strict);
+    let unproven = if args.allow_invalid { Vec::new() } else { unproven(&baseline.run, &run) };
+    let outcome = match (failed, unproven.is_empty()) {
+        (true, _) => "worse",
+        (false, false) => "invalid",
+        (false, true) => "ok",
+    };
     warn_of(&baseline.run, "the baseline");
     warn_of(&run, "the run");
     if json {
-        print_json(&document(if failed { "worse" } else { "ok" }, &checked))?;
+        print_json(&document(outcome, &checked))?;
     } else {
         print_check(&baseline, &run, &allowed, &checked);
     }
-    Ok(if failed { Outcome::PartlyFailed } else { Outcome::Done })
+    unproven.iter().for_each(|sentence| eprintln!("{sentence}"));
+    Ok(if outcome == "ok" { Outcome::Done } else { Outcome::PartlyFailed })
+}
+
+/// The models whose speed a check cannot judge, in sentences.
+fn unproven(baseline: &RunSummary, run: &RunSummary) -> Vec<String> {
+    let sides = [("the baseline", baseline), ("the run", run)];
+    let sentence = |side: &str, model: &str| {
+        format!(
+            "{model}: all passes of {side} are INVALID, so its speed proves nothing; measure again on a quiet machine, or \
+             judge the numbers nevertheless with --allow-invalid"
+        )
+    };
+    let of = |(side, run): (_, &RunSummary)| {
+        run.only_invalid().into_iter().map(|model| sentence(side, model)).collect::<Vec<_>>()
+    };
+    sides.into_iter().flat_map(of).collect()
 }
 
 fn refusal(baseline: &Baseline, refused: &[Difference]) -> String {
@@ -245,10 +270,6 @@ fn print_check(baseline: &Baseline, run: &RunSummary, allowed: &[Difference], ch
         count(ChangeVerdict::Same),
         checked.lost.len()
     );
-    let passes = [&baseline.run, run].map(RunSummary::passes);
-    if passes.iter().all(|(passes, invalid)| passes > &0 && passes == invalid) {
-        println!("All passes of both runs are INVALID: this check proves nothing about speed.");
-    }
     if !not_judged.is_empty() {
         println!("{}", table::too_short(&not_judged));
     }

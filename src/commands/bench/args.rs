@@ -77,7 +77,7 @@ pub struct BenchArgs {
     /// Measured passes over each object.
     #[arg(long, help_heading = MEASURING, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub profile_runs: u32,
-    /// Folder of the results [default: SPLIT_DIR/benchmark_outputs].
+    /// Folder of the results [default: benchmark_outputs].
     #[arg(long, help_heading = OUTPUT)]
     pub out_dir: Option<PathBuf>,
     /// Write the frames with mask (green), true outline (white) and prompt (red), as mp4 with

@@ -256,7 +256,8 @@ pub(in crate::commands) fn measure(args: &BenchArgs) -> Result<Report> {
     let incomplete = store.summaries().filter(lacks).count();
     let models = table::lines(store.summaries());
     let remarks = bench_remarks(store.summaries());
-    let overlay = store.summaries().find_map(|row| row.pooled.overlay.clone());
+    let overlay = store.summaries().find_map(|row| row.pooled.overlay.as_ref());
+    let overlay = overlay.map(|overlay| plan.out_dir.join(overlay).display().to_string());
     let files = store.finish(&sidecar);
     let ended = files.and_then(|files| {
         loaded?;
@@ -269,14 +270,13 @@ pub(in crate::commands) fn measure(args: &BenchArgs) -> Result<Report> {
 /// Ctrl-C names the rows that are kept and the command that continues.
 fn tell_on_ctrl_c(plan: &BenchPlan, rows: usize, display: &Display) {
     let (done, folder) = (display.rows_done(), plan.out_dir.display().to_string());
-    let mut words: Vec<String> = std::env::args().collect();
-    if !words.iter().any(|word| word == "--resume") {
-        words.push("--resume".to_owned());
-    }
-    let command = shell::line(words.iter().map(String::as_str));
+    let command = shell::this_command(&["--resume"]);
     ctrl_c::end_with(move || {
         let done = done.load(Ordering::Relaxed);
-        format!("Stopped. {done} of {} kept in {folder}. Continue: {command}", counted(rows, "row"))
+        format!(
+            "Stopped. {done} of {} kept in {folder}.\nContinue: {command}",
+            counted(rows, "row")
+        )
     });
 }
 

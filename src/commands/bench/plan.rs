@@ -25,6 +25,8 @@ use vos::synth::{MASK_STRIDE, SynthOptions, write_split};
 /// The predecessor's folders of its test mode.
 const TEST_SPLIT: &str = "test_synthetic_data";
 const TEST_OUT: &str = "test_outputs";
+/// Where results go, in the working directory: a data set may be read-only, and is no place for them.
+const OUT: &str = "benchmark_outputs";
 
 /// A plan with its split, and the number of models that it leaves out.
 pub struct Resolved {
@@ -61,7 +63,7 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
     let out_dir = match &args.out_dir {
         Some(dir) => dir.clone(),
         None if args.test_mode => PathBuf::from(TEST_OUT),
-        None => split_dir.join("benchmark_outputs"),
+        None => PathBuf::from(OUT),
     };
     let plan = BenchPlan {
         split_dir,

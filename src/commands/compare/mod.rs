@@ -17,6 +17,7 @@ use crate::compare::measure;
 pub use args::{ChosenSide, CompareArgs, MeasureArgs, OwnSide};
 use command_line::command_line;
 use host::UsageError;
+use host::ctrl_c;
 use host::printable::printable;
 use report::compare::document;
 use report::compare::judge;
@@ -70,6 +71,8 @@ fn measured(args: &CompareArgs) -> Result<Option<Set>> {
         return Err(UsageError(text.to_owned()).into());
     }
     let plan = plan::resolve(args)?;
+    let kept = format!("Finished rounds are kept in {}.", args.out_dir.display());
+    ctrl_c::end_with_repeat(&kept, &[]);
     let measured = measure::run(&plan, &mut |line| eprintln!("{line}"))?;
     if args.measure.measure_only {
         for missing in &measured.missing {

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
+use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches};
 pub use error::ConfigError;
 
 use super::Cli;
@@ -54,7 +54,7 @@ pub fn start(args: Vec<OsString>) -> Result<Start, ConfigError> {
         None => Words::default(),
     };
     let all = chosen.with(args, &words);
-    let mut strict = Cli::command();
+    let mut strict = super::command();
     let matches = match strict.try_get_matches_from_mut(all) {
         Ok(matches) => matches,
         Err(error) => {
@@ -77,7 +77,12 @@ pub fn start(args: Vec<OsString>) -> Result<Start, ConfigError> {
 
 /// Parses, or ends the program with clap's message.
 fn parse(args: Vec<OsString>) -> Cli {
-    Cli::try_parse_from(args).unwrap_or_else(|error| {
+    let mut command = super::command();
+    let typed = command.try_get_matches_from_mut(args);
+    let parsed = typed.and_then(|matches| {
+        Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    });
+    parsed.unwrap_or_else(|error| {
         let error = advise(error);
         let _ = error.print();
         if let Some(tip) = flag_of_a_bare_word(&error) {

@@ -44,7 +44,7 @@ const DECIDED: [&str; 24] = [
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example: segtrt experiment --split-dir demo/split --models edgetam_mini_points --videos 1 --objects 1 --runs 2\n\n\
-    Continue an interrupted experiment: segtrt experiment --resume demo/split/nsight_experiment_desktop_20261121_093001\n\
+    Continue an interrupted experiment: segtrt experiment --resume nsight_experiment_desktop_20261121_093001\n\
     Further flags of bench go after --: segtrt experiment --split-dir S -- --threads 2 --save-masks\n\
     Two GPUs of this host: segtrt experiment --split-dir S --videos 0 --devices 0,1\n\
     Nodes of a cluster: segtrt experiment --split-dir S --videos 0 --slurm --shards 4 --slurm-args \"--gres=gpu:1\"\n\
@@ -80,7 +80,7 @@ pub struct ExperimentArgs {
     /// Precision: fp32 or fp16; engines also mixed [default: fp32; for engines the platform's].
     #[arg(long, help_heading = MODEL, visible_alias = "autocast")]
     pub precision: Option<String>,
-    /// Parent of the experiment's folder [default: SPLIT_DIR].
+    /// Parent of the experiment's folder [default: this folder].
     #[arg(long, help_heading = OUTPUT)]
     pub out_dir: Option<PathBuf>,
     /// Continue an interrupted experiment with its own settings.

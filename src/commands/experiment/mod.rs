@@ -22,6 +22,7 @@ use crate::shard::Shard;
 use crate::shard::devices::VISIBLE;
 pub use args::ExperimentArgs;
 use host::UsageError;
+use host::ctrl_c;
 use host::shell;
 use report::nsys::{self, Nsys};
 use spread::refuse_flags_of_slurm;
@@ -37,7 +38,7 @@ pub fn run(args: ExperimentArgs) -> Result<Outcome> {
         Some(path) => Folder::open(path)?,
         None => {
             let spec = plan::plan(&args, &mut say)?;
-            Folder::create(&plan::parent(&args, &spec), spec)?
+            Folder::create(&plan::parent(&args), spec)?
         }
     };
     if !args.json {
@@ -78,6 +79,12 @@ pub fn run(args: ExperimentArgs) -> Result<Outcome> {
         None => {
             let (words, directory) = (bench.clone(), directory.clone());
             let step = Step { name: "bench", words, directory, variables: Vec::new() };
+            let place = shell::path(&folder.path);
+            ctrl_c::end_with(move || {
+                format!(
+                    "Stopped. Finished rows are kept.\nContinue: segtrt experiment --resume {place}"
+                )
+            });
             let ran = run_step(&step)?;
             say(&format!("timed bench: ended {} after {:.1} s", ran.ended, ran.seconds));
             let timed = Timed::of(ran.code);

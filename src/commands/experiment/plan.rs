@@ -223,6 +223,6 @@ fn others(args: &BenchArgs) -> Result<String> {
 }
 
 /// Where the experiment's folder goes.
-pub(super) fn parent(args: &ExperimentArgs, spec: &Spec) -> PathBuf {
-    args.out_dir.clone().unwrap_or_else(|| spec.split_dir.clone())
+pub(super) fn parent(args: &ExperimentArgs) -> PathBuf {
+    args.out_dir.clone().unwrap_or_else(|| PathBuf::from("."))
 }

@@ -53,7 +53,7 @@ pub struct JetsonBenchmarkArgs {
     /// In which order clips are taken.
     #[command(flatten)]
     pub shuffle: ShuffleArgs,
-    /// Folder of the results [default: SPLIT_DIR/jetson_benchmark_outputs].
+    /// Folder of the results [default: jetson_benchmark_outputs].
     #[arg(long, help_heading = OUTPUT)]
     pub out_dir: Option<PathBuf>,
     /// Write the masks over the frames.

@@ -25,6 +25,9 @@ use host::screen_table::{self, number};
 use vos::dataset::Dataset;
 use vos::files::{self, atomic, summary_csv};
 
+/// Folder of the models' run folders, below the output folder.
+const RUNS: &str = "runs";
+
 /// Measures the clips of `metadata`.
 pub(super) fn run(
     plan: &Plan,
@@ -40,7 +43,7 @@ pub(super) fn run(
         )));
     }
     let clip_frames = unchanged(metadata, split)?;
-    let runs = plan.out_dir.join("runs");
+    let runs = plan.out_dir.join(RUNS);
     std::fs::create_dir_all(&runs).with_context(|| {
         format!("cannot create {}; choose a writable --out-dir", runs.display())
     })?;
@@ -67,7 +70,7 @@ pub(super) fn run(
             eprintln!("{tag}: no rows; its error is above");
             continue;
         }
-        let rows = ModelRows::read(&own, watched.peak_used_mib)?;
+        let rows = ModelRows::read(&own, &format!("{RUNS}/{tag}"), watched.peak_used_mib)?;
         eprintln!("[POST-INFERENCE] {tag}: {}", after(&rows, watched));
         summary.models.push(rows.clone());
         done.push((tag.clone(), rows));

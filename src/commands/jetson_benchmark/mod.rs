@@ -18,6 +18,7 @@ use crate::commands::{Outcome, predecode};
 use crate::experiment::{Step, run_step};
 use crate::two_phase::{InferenceConfig, Metadata, Scan, SystemMemory, scan};
 pub use args::JetsonBenchmarkArgs;
+use host::ctrl_c;
 use host::{UsageError, counted};
 use plan::Plan;
 use vos::dataset::{self, Dataset};
@@ -34,6 +35,8 @@ pub fn run(args: JetsonBenchmarkArgs) -> Result<Outcome> {
         false => None,
     };
     let plan = plan::plan(&args, recorded.as_ref())?;
+    let kept = format!("Finished rows are kept in {}.", plan.out_dir.display());
+    ctrl_c::end_with_repeat(&kept, &["--resume"]);
     eprintln!("{}", plan.chosen.line());
     if let Some(memory) = SystemMemory::now() {
         eprintln!("{}", memory.line());

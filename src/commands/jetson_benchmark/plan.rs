@@ -150,8 +150,7 @@ pub(super) fn plan(args: &JetsonBenchmarkArgs, recorded: Option<&InferenceConfig
     let recorded_values =
         Values::ALL.into_iter().find(|values| Some(values.name()) == recorded_values.as_deref());
     let predecode = args.predecode.or(recorded_values);
-    let out_dir =
-        args.out_dir.clone().unwrap_or_else(|| split_dir.join("jetson_benchmark_outputs"));
+    let out_dir = args.out_dir.clone().unwrap_or_else(|| "jetson_benchmark_outputs".into());
     let overlays = if args.save_overlays == Toggle::On { "1" } else { "0" };
 
     let mut bench = args.started.bench.clone();

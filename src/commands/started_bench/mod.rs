@@ -38,7 +38,7 @@ pub struct StartedBenchArgs {
     #[arg(long, hide = true)]
     pub weights_dir: Option<PathBuf>,
     /// Further flags of bench.
-    #[arg(last = true, value_name = "bench flags")]
+    #[arg(last = true, value_name = "FLAGS")]
     pub bench: Vec<String>,
 }
 

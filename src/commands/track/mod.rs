@@ -36,6 +36,7 @@ pub fn run(args: TrackArgs) -> Result<Outcome> {
     let with_mask = objects.iter().any(|object| object.mask.is_some());
     check_input(&args.video)?;
     let (model, runtime) = model::choose(&args, with_mask)?;
+    let remark = model::remark(&args, &model);
     let style = OverlayStyle { opacity: args.opacity, fps: args.show_fps };
     let job = TrackJob {
         clip: args.video.clone(),
@@ -48,7 +49,7 @@ pub fn run(args: TrackArgs) -> Result<Outcome> {
         overlay: (!args.no_overlay).then_some(style),
     };
     child::check(&job).map_err(|error| UsageError(format!("{error:#}")))?;
-    let summary = attend(&job)?;
+    let summary = attend(&job, remark)?;
     if args.json {
         println!("{:#}", serde_json::to_value(&summary)?);
     } else {
@@ -75,8 +76,8 @@ fn usual_out(args: &TrackArgs) -> PathBuf {
     PathBuf::from(format!("{name}_track"))
 }
 
-/// Starts the worker and listens to it until its end.
-fn attend(job: &TrackJob) -> Result<Summary> {
+/// Starts the worker and listens to it until its end. `remark` is for inputs that can be used.
+fn attend(job: &TrackJob, mut remark: Option<String>) -> Result<Summary> {
     let came = ctrl_c::flag()?;
     let (mut worker, _input) = child::start("track-worker", job)?;
     let listener = Listener::<Event>::of(&mut worker)?;
@@ -90,7 +91,12 @@ fn attend(job: &TrackJob) -> Result<Summary> {
         }
         match listener.next(Some(LOOK))? {
             Heard::Event(Event::Doing { what }) => display.doing(&what),
-            Heard::Event(Event::Ready { total }) => display.start(total),
+            Heard::Event(Event::Ready { total }) => {
+                if let Some(remark) = remark.take() {
+                    display.aside(|| log::warn!("{remark}"));
+                }
+                display.start(total);
+            }
             Heard::Event(Event::Frames { done, fps }) => display.frames(done, fps),
             Heard::Event(Event::Done(summary)) => done = Some(*summary),
             Heard::Event(Event::Failed { reason, usage: true }) => {
@@ -143,6 +149,14 @@ impl Display {
         }
     }
 
+    /// Prints beside the bar.
+    fn aside(&mut self, print: impl FnOnce()) {
+        match self.bar() {
+            Some(bar) => bar.suspend(print),
+            None => print(),
+        }
+    }
+
     fn start(&mut self, total: usize) {
         if let Some(bar) = self.bar() {
             bar.set_length(total as u64);
@@ -172,9 +186,10 @@ impl Display {
 /// The last word after Ctrl-C.
 fn stopped(job: &TrackJob, summary: &Summary) -> String {
     match summary.frames {
-        0 => "stopped before the first frame; nothing was written".to_owned(),
+        0 => "Stopped before the first frame; nothing was written.".to_owned(),
         frames => format!(
-            "stopped after {frames} frames, which are kept in {}; the same command tracks all of them again",
+            "Stopped after {}, kept in {}.\nThe same command tracks all frames again.",
+            counted(frames, "frame"),
             job.out.display()
         ),
     }
@@ -193,7 +208,8 @@ fn print(job: &TrackJob, summary: &Summary) -> Result<()> {
         counted(summary.frames, "frame"),
         counted(summary.objects, "object")
     ))?;
-    line(format!("{}, {}, {}", summary.model, summary.backend, summary.device))?;
+    line(format!("{}, {}", summary.model, summary.backend))?;
+    line(format!("on {}", summary.device))?;
     if summary.first > 0 {
         line(format!(
             "{} before the prompt (--frame {}) not tracked",
@@ -201,19 +217,17 @@ fn print(job: &TrackJob, summary: &Summary) -> Result<()> {
             summary.first
         ))?;
     }
-    let later = summary.later_p50_ms.map_or_else(String::new, |p50| {
-        format!(
-            "; prompted frame {:.1} ms, median of the others {p50:.1} ms",
-            summary.first_frame_ms
-        )
-    });
-    line(format!("{:.1} FPS, {:.1} ms a frame{later}", summary.fps, summary.frame_ms))?;
+    line(format!("{:.1} FPS, {:.1} ms a frame", summary.fps, summary.frame_ms))?;
+    if let Some(p50) = summary.later_p50_ms {
+        let first = summary.first_frame_ms;
+        line(format!("  prompted frame {first:.1} ms, median of the others {p50:.1} ms"))?;
+    }
     line("  inside: resize, image encoder, prompt or track step, mask, memory encoder".to_owned())?;
     let decode = summary
         .decode_ms
         .map_or_else(|| "decoding".to_owned(), |ms| format!("decoding {ms:.1} ms"));
     line(format!(
-        "  outside: {decode} and writing files {:.1} ms a frame, loading the model {:.1} s",
+        "  outside: {decode} and writing files {:.1} ms a frame; loading {:.1} s",
         summary.write_ms,
         summary.load_ms / 1e3
     ))?;

@@ -22,6 +22,17 @@ const TRIED: [&str; 6] =
 /// A small network that was trained on synthetic shapes.
 const DEMONSTRATION: &str = "edgetam_mini";
 
+/// What to know of a model that was not named.
+pub fn remark(args: &TrackArgs, model: &BenchModel) -> Option<String> {
+    let demonstration = args.model.is_none() && root(&model.tag) == DEMONSTRATION;
+    demonstration.then(|| {
+        format!(
+            "no released model is here, so {DEMONSTRATION} is used, which was trained on synthetic shapes only; get one: \
+             segtrt fetch edgetam"
+        )
+    })
+}
+
 /// The model with what runs it.
 ///
 /// # Errors
@@ -74,17 +85,9 @@ fn root(tag: &ModelTag) -> &str {
 fn best(prompt: PromptKind, bench: &BenchArgs) -> Result<BenchModel> {
     let tags = TRIED.map(|root| format!("{root}_{}", prompt.name()));
     let mut last = None;
-    for (tag, found) in available(&tags, bench)? {
+    for (_, found) in available(&tags, bench)? {
         match found {
-            Ok(model) => {
-                if tag.starts_with(DEMONSTRATION) {
-                    log::warn!(
-                        "no released model is here, so {DEMONSTRATION} is used, which was trained on synthetic shapes only; \
-                         get one: segtrt fetch edgetam"
-                    );
-                }
-                return Ok(model);
-            }
+            Ok(model) => return Ok(model),
             Err(why) => last = Some(why),
         }
     }

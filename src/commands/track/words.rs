@@ -81,8 +81,14 @@ pub fn parse_box(text: &str) -> Result<BoxWords, String> {
     })?;
     let [left, top, right, bottom] = corners;
     if left >= right || top >= bottom {
+        let ((x0, x1), (y0, y1)) =
+            ((left.min(right), left.max(right)), (top.min(bottom), top.max(bottom)));
+        let meant = match x0 < x1 && y0 < y1 {
+            true => format!("did you mean {x0},{y0},{x1},{y1}?"),
+            false => "write for example 10,20,90,200".to_owned(),
+        };
         return Err(format!(
-            "{text:?} is an empty box: give left, top, right, bottom, as in 10,20,90,200"
+            "{text:?} is an empty box: left must be less than right, and top less than bottom; {meant}"
         ));
     }
     Ok((id, corners))

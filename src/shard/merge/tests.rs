@@ -137,16 +137,6 @@ fn shards_of_two_runs_are_not_one() {
 }
 
 #[test]
-fn overlays_are_named_where_they_are() {
-    let mut line =
-        json!({"overlay": "/s/1/o/x.mp4", "runs": [{"overlay": null}, {"overlay": "/else/x"}]});
-    rename_overlays(&mut line, Path::new("/s/1"), Path::new("/out"));
-    let expected =
-        json!({"overlay": "/out/o/x.mp4", "runs": [{"overlay": null}, {"overlay": "/else/x"}]});
-    assert_eq!(line, expected);
-}
-
-#[test]
 fn a_damaged_shard_costs_its_own_rows_and_is_named() {
     let run = Run(tempfile::tempdir().unwrap());
     run.measure(1, "r", &[]);

@@ -89,6 +89,15 @@ impl RunSummary {
         (passes.len(), passes.iter().filter(|pass| pass.invalid).count())
     }
 
+    /// The models whose recorded passes are all INVALID: their speed is no basis for a judgement.
+    pub fn only_invalid(&self) -> Vec<&str> {
+        let only = |model: &&ModelRun| {
+            let mut passes = model.objects.iter().flat_map(|object| &object.passes).peekable();
+            passes.peek().is_some() && passes.all(|pass| pass.invalid)
+        };
+        self.models.iter().filter(only).map(|model| model.model.as_str()).collect()
+    }
+
     /// Number of objects without a measured pass.
     pub fn unmeasured(&self) -> usize {
         let objects = self.models.iter().flat_map(|model| &model.objects);

@@ -80,6 +80,14 @@ impl FrameBuffer {
         }
     }
 
+    /// The `bytes` bytes of pixels in host memory; none where there are only coefficients.
+    pub fn on_host(&mut self, bytes: usize) -> Option<&[u8]> {
+        match self {
+            Self::Pixels(pixels) => pixels.bytes().ok()?.get(..bytes),
+            Self::Coefficients(_) => None,
+        }
+    }
+
     /// The frame's pixels after [`Self::enqueue`] to `frame`.
     ///
     /// # Errors

@@ -62,6 +62,8 @@ pub struct FrameResult<'a> {
     pub times: FrameTimes,
     /// The network's own low-resolution logits, little-endian f32, where they are handed out.
     pub logits: Option<&'a [u8]>,
+    /// The frame's pixels, interleaved RGB, borrowed like the mask; none where the device decoded it.
+    pub pixels: Option<&'a [u8]>,
 }
 
 /// Runs a pass; `on_result` is called once per frame and object, in order.
@@ -328,9 +330,9 @@ impl<'a> Pass<'a> {
         let words_bytes = self.pipeline.clip.as_ref().map_or(0, |clip| clip.words_bytes);
         let slot = position % self.pipeline.frames_in_flight.len();
         let in_flight = &mut self.pipeline.frames_in_flight[slot];
-        if let Some(decoded) = in_flight.decoded.take() {
-            self.ahead.free(decoded.buffer);
-        }
+        let mut decoded = in_flight.decoded.take();
+        let bytes = 3 * self.plan.geometry.video_size().0 * self.plan.geometry.video_size().1;
+        let pixels = decoded.as_mut().and_then(|decoded| decoded.buffer.on_host(bytes));
         for active in in_flight.active.clone() {
             let save = self.plan.objects[active.object].logits.save;
             let taken = in_flight.objects[active.object].taken(words_bytes, active.selects, save);
@@ -338,7 +340,12 @@ impl<'a> Pass<'a> {
             let Results { objectness, predicted_iou, non_finite, .. } = results;
             require_finite(objectness, predicted_iou, non_finite)
                 .map_err(|error| failed(error.into()))?;
-            on_result(FrameResult { object: active.object, position, results, times, logits })?;
+            let object = active.object;
+            on_result(FrameResult { object, position, results, times, logits, pixels })?;
+        }
+        // The decoders go on only now, though the device has read the buffer: its pixels were lent.
+        if let Some(decoded) = decoded {
+            self.ahead.free(decoded.buffer);
         }
         Ok(())
     }

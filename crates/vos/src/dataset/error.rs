@@ -65,11 +65,27 @@ pub enum ClipError {
     },
     /// There is neither a video file nor a folder.
     #[error(
-        "{} does not exist; name a video file or a folder of JPEG frames", path.display()
+        "{} does not exist; {}", path.display(), near.as_ref().map_or_else(
+            || "name a video file or a folder of JPEG frames".to_owned(),
+            |near| format!("did you mean {}?", near.display())
+        )
     )]
     NoClip {
         /// The path.
         path: PathBuf,
+        /// What is there and has nearly its name.
+        near: Option<PathBuf>,
+    },
+    /// A folder has no JPEG file, but folders below it have.
+    #[error(
+        "{} has folders of frames and no frame itself; name one of them, such as {}",
+        dir.display(), clip.display()
+    )]
+    ManyClips {
+        /// The folder.
+        dir: PathBuf,
+        /// The first folder with frames.
+        clip: PathBuf,
     },
     /// A folder of frames has no JPEG file.
     #[error(
@@ -163,7 +179,7 @@ impl ClipError {
             Self::NotUtf8 { .. } => "not_utf8",
             Self::FrameNames { .. } => "frame_names",
             Self::LostFrame { .. } => "unreadable_frame",
-            Self::NoFrames { .. } | Self::NoJpegs { .. } => "no_frames",
+            Self::NoFrames { .. } | Self::NoJpegs { .. } | Self::ManyClips { .. } => "no_frames",
             Self::NoClip { .. } => "missing_video",
             Self::NoAnnotations { .. } => "no_annotations",
             Self::Unlistable { .. } => "unreadable_folder",

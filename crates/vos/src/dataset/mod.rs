@@ -27,7 +27,7 @@ pub use frames::Frames;
 pub use open::open;
 pub use select::select;
 pub use shuffle::{Mt19937, shuffle};
-pub use unannotated::unannotated;
+pub use unannotated::{missing, unannotated};
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

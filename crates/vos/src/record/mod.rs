@@ -252,7 +252,7 @@ pub struct RunRecord {
     pub input_size: Option<[usize; 2]>,
     /// Height and width that the network saw, pixels.
     pub infer_size: Option<[usize; 2]>,
-    /// Overlay video, if one was written.
+    /// Overlay, if one was written: its path below the run folder.
     pub overlay: Option<String>,
     /// Nsight Systems report, if one was recorded.
     pub nsight_report: Option<String>,
