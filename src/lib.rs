@@ -37,6 +37,7 @@ pub mod selftest;
 pub mod setup;
 pub mod shard;
 pub mod slurm;
+pub mod submit;
 pub mod suite;
 pub mod test_run;
 pub mod track;

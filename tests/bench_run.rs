@@ -111,6 +111,25 @@ fn a_bench_writes_to_its_results_alone() {
 }
 
 #[test]
+fn a_runner_starts_the_worker_and_its_rows_are_no_measurement() {
+    let dir = tempfile::tempdir().unwrap();
+    let (split, out) = (synth(dir.path(), 1, 1, 6), dir.path().join("out"));
+    bench(&split, &out).env("SEGTRT_RUNNER", "env SEGTRT_SEEN='a b'").assert().success();
+    assert_eq!(column(&out.join(SUMMARY), "verdict"), ["INVALID"]);
+    let reason = &column(&out.join(SUMMARY), "verdict_reason")[0];
+    let expected = "runner: not a measurement of this machine: SEGTRT_RUNNER (env SEGTRT_SEEN='a b') started the worker";
+    assert!(reason.contains(expected), "{reason}");
+    for (runner, words) in [
+        ("/nonexistent/qemu", "cannot start a worker process by \"/nonexistent/qemu\""),
+        ("qemu 'open", "SEGTRT_RUNNER is \"qemu 'open\"; expected a command with its arguments"),
+    ] {
+        let failed =
+            bench(&split, &dir.path().join("failed")).env("SEGTRT_RUNNER", runner).assert();
+        failed.code(1).stderr(predicates::str::contains(words));
+    }
+}
+
+#[test]
 fn the_same_pass_gives_the_same_masks_and_a_resume_measures_nothing_again() {
     let dir = tempfile::tempdir().unwrap();
     let split = synth(dir.path(), 1, 1, 6);

@@ -10,7 +10,13 @@ use ort::environment::Environment;
 pub fn segtrt() -> Command {
     let mut command = Command::cargo_bin("segtrt").expect("the program is built with the tests");
     command.current_dir(env!("CARGO_MANIFEST_DIR"));
-    for name in ["RUST_LOG", "SEGTRT_ONNX_DIR", "SEGTRT_STALL_LIMIT", "ORT_DISABLE_TELEMETRY"] {
+    for name in [
+        "RUST_LOG",
+        "SEGTRT_ONNX_DIR",
+        "SEGTRT_RUNNER",
+        "SEGTRT_STALL_LIMIT",
+        "ORT_DISABLE_TELEMETRY",
+    ] {
         command.env_remove(name);
     }
     // Nobody's installed bundles, only those of the sources.

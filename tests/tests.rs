@@ -104,6 +104,8 @@ mod resume;
 mod selftest;
 /// Engines of a bundle's own graphs on a device with memory of its own, in the place of TensorRT's.
 mod stand_in_engines;
+/// Results of a board, checked.
+mod submit;
 /// Suites: experiments one after another, one table.
 mod suite;
 /// What the tests of the program share.

@@ -32,6 +32,7 @@ pub mod selftest;
 pub mod setup;
 pub mod shared;
 pub mod started_bench;
+pub mod submit;
 pub mod suite;
 pub mod synth;
 pub mod test_run;
@@ -114,6 +115,8 @@ pub enum Command {
     Collect(collect::CollectArgs),
     /// Write the masks of a run as indexed PNG files for an evaluation server.
     Masks(masks::MasksArgs),
+    /// Check the results of a board and print its row for a table of boards.
+    Submit(submit::SubmitArgs),
     /// Merge the tables of several result folders into one CSV file.
     Merge(merge::MergeArgs),
     /// Log memory of GPU and machine while a command runs.
@@ -174,6 +177,7 @@ impl Command {
             Self::History(args) => history::run(args),
             Self::Collect(args) => collect::run(args),
             Self::Masks(args) => masks::run(args),
+            Self::Submit(args) => submit::run(args),
             Self::Merge(args) => merge::run(args),
             Self::Monitor(args) => monitor::run(args),
             Self::Synth(args) => synth::run(args),

@@ -119,14 +119,24 @@ machine() {
     true
 }
 
+# Sums of all results, which segtrt submit checks.
+sum_results() {
+    sum=sha256sum
+    command -v sha256sum >/dev/null 2>&1 || sum="shasum -a 256"
+    # shellcheck disable=SC2086
+    (cd results && find . -type f ! -name SHA256SUMS -exec $sum {} + >../results.sums) && mv results.sums results/SHA256SUMS
+}
+
 pack_results() {
     find engines -name engine.json 2>/dev/null | while IFS= read -r file; do
         mkdir -p "results/$(dirname -- "$file")" && cp -- "$file" "results/$file"
     done
-    if tar cf results.tar results; then
-        say "send back: $here/results.tar"
+    [ "$failed" -eq 0 ] || say "some steps failed; their logs are in results/"
+    # What is said from here on is not logged: the log has its sum.
+    if sum_results && tar cf results.tar results; then
+        printf '%s\n' "send back: $here/results.tar (segtrt submit results.tar checks it)"
     else
-        say "could not write $here/results.tar; send the folder $here/results"
+        printf '%s\n' "could not write $here/results.tar; send the folder $here/results"
     fi
 }
 
@@ -148,6 +158,8 @@ case $version in
 *) say "note: the pack was made by segtrt $PACK_VERSION, this is $version" ;;
 esac
 machine >results/machine.txt 2>&1
+# What it finds missing may still be no obstacle: the steps themselves decide.
+step doctor "$segtrt" doctor --onnx-dir onnx || say "the doctor found problems (results/doctor.log). Continuing"
 
 if ! step build-engines "$segtrt" build-engines --platform "$PLATFORM" --platforms platforms.toml --models "$MODELS" \
     --imgsz "$IMGSZ" --precision "$PRECISION" --max-objects "$MAX_OBJECTS" --onnx-dir onnx --out engines "$@"; then
@@ -194,5 +206,4 @@ else
 fi
 
 pack_results
-[ "$failed" -eq 0 ] || say "some steps failed; their logs are in results/"
 exit "$failed"

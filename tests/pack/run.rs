@@ -1,7 +1,12 @@
 //! run.sh, under the shell that `sh` is here (dash on Debian, as strict as a board's busybox).
 
-use super::board::{Board, said};
+use predicates::prelude::*;
+use predicates::str::contains;
 
+use super::board::{Board, said};
+use crate::support::segtrt;
+
+const DOCTOR: &str = "<doctor><--onnx-dir><onnx>";
 const BUILD: &str = "<build-engines><--platform><testboard><--platforms><platforms.toml><--models><edgetam_mini>\
     <--imgsz><256><--precision><fp32><--max-objects><2><--onnx-dir><onnx><--out><engines>";
 
@@ -17,6 +22,7 @@ fn engines_are_built_tested_and_measured_and_the_results_packed() {
     assert_eq!(
         board.calls(),
         [
+            DOCTOR,
             BUILD,
             "<selftest><--engines><engines><--onnx-dir><onnx>",
             "<synth><--out><synthetic.part><--videos><2><--objects><2><--frames><60><--size><1280x720><--seed><7>",
@@ -30,13 +36,19 @@ fn engines_are_built_tested_and_measured_and_the_results_packed() {
     assert!(text.contains("send back: ") && board.pack.join("results.tar").is_file(), "{text}");
     assert_eq!(board.result("selftest.log"), "all engines agree\n");
     assert!(board.result("machine.txt").contains("segtrt"));
+    // The stand-in measures nothing.
+    segtrt().arg("submit").arg(board.pack.join("results.tar")).assert().code(1).stdout(
+        contains("files     12 files have their sums")
+            .and(contains("ok       steps     build-engines, selftest, bench"))
+            .and(contains("FAILED   rows      nothing was measured")),
+    );
     assert_eq!(board.result("engines/testboard/edgetam_mini_256_fp32/engine.json"), "{}\n");
     // Once more: nothing is made twice, the bench goes on where it was.
     let calls = board.calls().len();
     assert!(board.run(&[], &[]).status.success());
     let again = board.calls().split_off(calls);
-    assert_eq!(again.len(), 3);
-    assert_eq!(again[2], format!("{bench}<--resume>"));
+    assert_eq!(again.len(), 4);
+    assert_eq!(again[3], format!("{bench}<--resume>"));
 }
 
 #[test]
@@ -51,8 +63,8 @@ fn without_a_tensorrt_bench_the_rows_are_the_selftests() {
         "{text}"
     );
     let calls = board.calls();
-    assert_eq!(calls.len(), 2);
-    assert!(calls[0].ends_with("<--out><engines><--workspace-mb><32>"), "{}", calls[0]);
+    assert_eq!(calls.len(), 3);
+    assert!(calls[1].ends_with("<--out><engines><--workspace-mb><32>"), "{}", calls[1]);
 }
 
 #[test]
