@@ -3,7 +3,9 @@ The files of a pack, in the order in which they are written: by name, so that th
 the same bytes.
 */
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
@@ -17,6 +19,9 @@ use vos::prompt::PromptKind;
 
 /// The script that runs on the board.
 const RUN: &str = include_str!("run.sh");
+
+/// An ELF file's number for that processor.
+const X86_64: u16 = 62;
 
 /// Where a file's bytes come from.
 pub enum PackedFrom {
@@ -97,6 +102,13 @@ pub fn list(plan: &PackPlan) -> Result<(Vec<Entry>, Vec<String>)> {
                 binary.display()
             );
         }
+        if plan.platform.tegra && is_for_x86_64(binary)? {
+            bail!(
+                "--binary {}: found a program for x86-64, expected one for aarch64; make dist MACHINES=aarch64 makes \
+                 target/aarch64-unknown-linux-gnu/release/segtrt",
+                binary.display()
+            );
+        }
         entries.push(Entry::file("segtrt".to_owned(), binary.clone()).executable());
     }
     if let Some(clips) = &plan.clips {
@@ -123,6 +135,14 @@ pub fn list(plan: &PackPlan) -> Result<(Vec<Entry>, Vec<String>)> {
         );
     }
     Ok((entries, warnings))
+}
+
+/// Whether the head of an ELF file names that processor.
+fn is_for_x86_64(program: &Path) -> Result<bool> {
+    let mut head = Vec::new();
+    let file = File::open(program).and_then(|file| file.take(20).read_to_end(&mut head));
+    file.with_context(|| format!("cannot read {}", program.display()))?;
+    Ok(head.starts_with(b"\x7fELF") && head.get(18..20) == Some(&X86_64.to_le_bytes()))
 }
 
 /// What `run.sh` reads: shell variables.

@@ -15,7 +15,7 @@ use super::cell;
 pub struct Row {
     /// The device and, on a Jetson, its power mode.
     pub board: String,
-    /// TensorRT, driver or ONNX Runtime, as the sidecar has it.
+    /// TensorRT or ONNX Runtime with its version, and the system.
     pub software: String,
     /// Model tag.
     pub model: String,
@@ -60,7 +60,7 @@ pub fn rows(results: &Path, summary: &[BTreeMap<String, String>]) -> Vec<Row> {
         let mode = power_mode.map(|mode| format!(" ({mode})")).unwrap_or_default();
         Some(Row {
             board: format!("{}{mode}", cell(first, "device")),
-            software: software(environment),
+            software: software(cell(first, "backend"), environment),
             model: model.to_owned(),
             imgsz: cell(first, "imgsz").to_owned(),
             precision: cell(first, "precision").to_owned(),
@@ -75,14 +75,11 @@ pub fn rows(results: &Path, summary: &[BTreeMap<String, String>]) -> Vec<Row> {
     models.into_iter().filter_map(of_model).collect()
 }
 
-/// The library that ran the network, without its path.
-fn software(environment: &Value) -> String {
-    let named = ["tensorrt", "onnxruntime"].iter().find_map(|key| environment[key][0].as_str());
-    let named = named.unwrap_or("unknown");
-    let inside = named.split_once('(').map(|(_, inside)| inside.trim_end_matches(')'));
-    let first = inside.unwrap_or(named).split(',').next().unwrap_or(named);
+/// The library that ran the network, with its version (`tensorrt 10.3.0`), and the system.
+fn software(backend: &str, environment: &Value) -> String {
+    let library: Vec<&str> = backend.split(' ').take(2).collect();
     let system = environment["system"].as_str().unwrap_or("unknown system");
-    format!("{first}, {system}")
+    format!("{}, {system}", library.join(" "))
 }
 
 fn number(row: &BTreeMap<String, String>, column: &str) -> Option<f64> {

@@ -38,7 +38,7 @@ fn engines_are_built_tested_and_measured_and_the_results_packed() {
     assert!(board.result("machine.txt").contains("segtrt"));
     // The stand-in measures nothing.
     segtrt().arg("submit").arg(board.pack.join("results.tar")).assert().code(1).stdout(
-        contains("files     12 files have their sums")
+        contains("files     15 files have their sums")
             .and(contains("ok       steps     build-engines, selftest, bench"))
             .and(contains("FAILED   rows      nothing was measured")),
     );

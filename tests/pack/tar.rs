@@ -101,6 +101,14 @@ fn a_program_and_clips_go_along_where_they_are_named() {
         .success();
     let found = files(&tar);
     assert_eq!(found["segtrt"], (0o755, b"elf".to_vec()));
+    let foreign = dir.path().join("segtrt-x86_64");
+    std::fs::write(&foreign, b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0\x3e\0").unwrap();
+    pack(dir.path(), &dir.path().join("q.tar"))
+        .arg("--binary")
+        .arg(&foreign)
+        .assert()
+        .code(1)
+        .stderr(contains("found a program for x86-64, expected one for aarch64"));
     let clips: Vec<_> = found.keys().filter(|name| name.starts_with("clips/")).collect();
     assert!(clips.iter().any(|name| name.ends_with(".jpg")), "{clips:?}");
     assert!(!clips.iter().any(|name| name.contains("old.csv")), "{clips:?}");
