@@ -7,12 +7,13 @@ by the same little generator.
 use std::path::Path;
 use std::process::Command;
 
+use crate::bench_gpu::{PADDED, Setting};
 use sha2::{Digest as _, Sha256};
 use vos::decode::RgbImage;
 use vos::geometry::{Geometry, GeometryKind};
 use vos::mask::Mask;
 use vos::preprocess::pillow::{Resizer, columns_first};
-use vos::preprocess::{self, Preprocessor};
+use vos::preprocess::{self, Filter, Preprocessor};
 
 /// The golden script's byte stream.
 fn pixels(count: usize, salt: usize) -> Vec<u8> {
@@ -134,6 +135,54 @@ fn upsampled_masks_are_torchs_pixel_for_pixel() {
             .collect();
         assert_eq!(sha(&bytes), hash, "{low_side} to {width}x{height}");
     }
+}
+
+/// Nothing is rounded to bytes on the way, so torch's fused operations may differ in the last bits:
+/// by less than a hundredth of a byte's step.
+#[test]
+fn bilinear_frames_are_torchvisions_to_the_last_bits() {
+    let golden = include_bytes!("data/preprocess/torchvision.bin");
+    let mut values = golden.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap()));
+    let (mean, std) = (preprocess::IMAGENET_MEAN, preprocess::IMAGENET_STD);
+    let mut largest = 0.0_f32;
+    for (width, height, side) in
+        [(40, 30, 16), (64, 48, 8), (7, 5, 12), (33, 57, 16), (300, 200, 8), (16, 16, 16)]
+    {
+        let geometry = Geometry::new(GeometryKind::Stretch, width, height, side);
+        let data = pixels(3 * width * height, width * 1000 + height);
+        let image = RgbImage { width, height, data };
+        let mut out = Vec::new();
+        Preprocessor::with_filter(&geometry, Filter::AntialiasBilinear, mean, std)
+            .run(&image, &mut out)
+            .unwrap();
+        assert_eq!(out.len(), 3 * side * side);
+        for found in out {
+            largest = largest.max((found - values.next().unwrap()).abs());
+        }
+    }
+    assert!(values.next().is_none() && largest < 4e-6, "{largest}");
+}
+
+#[test]
+fn a_run_resizes_as_its_rows_say() {
+    let Some(setting) = Setting::new(1, 6, &PADDED) else { return };
+    let torchvision = ["--resize", "torchvision"];
+    let log = setting.path("log");
+    setting.cpu("cpu").args(torchvision).assert().success();
+    let mut command = setting.gpu("gpu");
+    command.args(torchvision).env("FAKE_CUDA_LOG", &log).assert().success();
+    for out in ["cpu", "gpu"] {
+        let fidelity = &setting.column(out, "fidelity")[0];
+        assert!(fidelity.contains("/torchvision-bilinear/"), "{out}: {fidelity}");
+    }
+    assert!(setting.masks("gpu") == setting.masks("cpu"));
+    let launches = std::fs::read_to_string(log).unwrap();
+    assert!(launches.contains("preprocess_linear_f32") && !launches.contains("preprocess_bicubic"));
+    // A resumed run has one resize, and predecoded frames have Pillow's.
+    let mut resumed = setting.cpu("cpu");
+    resumed.arg("--resume").assert().code(1).stderr(predicates::str::contains("resize was"));
+    let mut predecoded = setting.cpu("other");
+    predecoded.args(torchvision).args(["--predecoded", "frames"]).assert().code(2);
 }
 
 #[test]

@@ -13,6 +13,7 @@ use super::plan::{BenchPlan, GpuPlan};
 use super::runner::{ClipRunner, StepByStep};
 use runtime::backend::{self, OrtNetwork, Provider};
 use vos::bundle::{Bundle, Role};
+use vos::preprocess::Filter;
 
 /// What runs the network.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -26,6 +27,9 @@ pub struct RuntimePlan {
     pub provider: Provider,
     /// ONNX Runtime's threads.
     pub threads: usize,
+    /// ONNX Runtime's resize filter; a GPU's is among its options.
+    #[serde(default)]
+    pub resize: Filter,
 }
 
 impl RuntimePlan {
@@ -36,6 +40,7 @@ impl RuntimePlan {
             ort_lib: plan.ort_lib.clone(),
             provider: plan.provider,
             threads: plan.threads,
+            resize: plan.resize,
         }
     }
 
@@ -61,8 +66,9 @@ impl RuntimePlan {
         bundle.verify(&roles)?;
         let (environment, library) = backend::open(self.ort_lib.as_deref())?;
         let start = Instant::now();
-        let network =
+        let mut network =
             OrtNetwork::open(&environment, &bundle, self.provider, self.threads, with_mask)?;
+        network.set_resize(self.resize);
         let load_ms = start.elapsed().as_secs_f64() * 1e3;
         let backend = backend::describe(self.provider, &library);
         let opened = Opened {

@@ -16,6 +16,7 @@ use vos::metrics::MetricsKind;
 use vos::model_tag::ModelTag;
 use vos::precision::Precision;
 use vos::predecode::Values;
+use vos::preprocess::Filter;
 use vos::prompt::PromptPolicy;
 use vos::strides::Strides;
 use vos::track_variant::TrackVariant;
@@ -42,6 +43,9 @@ pub struct BenchPlan {
     pub prompt_policy: PromptPolicy,
     /// How frames become squares.
     pub geometry: GeometryKind,
+    /// Resize filter of frames.
+    #[serde(default)]
+    pub resize: Filter,
     /// Rules of J and F.
     pub metrics: MetricsKind,
     /// Unrecorded passes before an object's recorded ones.

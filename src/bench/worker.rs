@@ -194,6 +194,7 @@ fn conditions(job: &Job, model: &BenchModel, manifest: &Manifest) -> Conditions 
         fidelity: Some(Fidelity {
             memories: contract.max_memories,
             pointers: contract.max_pointers,
+            resize: job.plan.resize,
             nvjpeg: job.plan.gpu.as_ref().is_some_and(|gpu| !gpu.options.jpeg_decoder.is_turbo()),
             predecoded: job.plan.predecoded.as_ref().map(|plan| plan.values),
             video_decoder: None,

@@ -148,6 +148,7 @@ mod tests {
     use runtime::backend::Provider;
     use vos::model_tag::ModelTag;
     use vos::precision::Precision;
+    use vos::preprocess::Filter;
     use vos::prompt::{Clicks, PromptKind};
 
     fn job(points: usize) -> TrackJob {
@@ -164,7 +165,13 @@ mod tests {
                 imgsz: 256,
                 precision: Precision::Fp32,
             },
-            runtime: RuntimePlan { gpu: None, ort_lib: None, provider: Provider::Cpu, threads: 1 },
+            runtime: RuntimePlan {
+                gpu: None,
+                ort_lib: None,
+                provider: Provider::Cpu,
+                threads: 1,
+                resize: Filter::default(),
+            },
             out: "out".into(),
             overlay: None,
         }

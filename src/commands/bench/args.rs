@@ -18,6 +18,7 @@ use vos::bundle::Role;
 use vos::files::ColumnSet;
 use vos::geometry::GeometryKind;
 use vos::metrics::MetricsKind;
+use vos::preprocess::Filter;
 use vos::prompt::{PromptKind, PromptPolicy};
 use vos::track_variant::TrackVariant;
 
@@ -105,6 +106,10 @@ pub struct BenchArgs {
     /// How frames are resized to the square network input.
     #[arg(long, help_heading = DATA, value_enum, default_value = "stretch")]
     pub geometry: GeometryKind,
+    /// Resize filter of frames, as Meta's video loader (pillow) or its image predictor
+    /// (torchvision).
+    #[arg(long, help_heading = DATA, value_enum, default_value = "pillow")]
+    pub resize: Filter,
     /// Rules of the metrics J and F. Screens show percent; CSV and JSON files hold 0..1.
     #[arg(long, help_heading = MEASURING, value_enum, default_value = "predecessor")]
     pub metrics: MetricsKind,

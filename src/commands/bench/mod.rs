@@ -315,6 +315,9 @@ pub(in crate::commands) fn configuration(plan: &BenchPlan) -> Result<Configurati
     if let Some(predecoded) = &plan.predecoded {
         more = more.with("predecoded", predecoded.values.name());
     }
+    if !plan.resize.is_pillow() {
+        more = more.with("resize", plan.resize.fidelity());
+    }
     if plan.save_logits {
         more = more.with("save_logits", true);
     }

@@ -19,6 +19,7 @@ use runtime::backend::Provider;
 use runtime::pipeline::{Mode, Options};
 use vos::dataset::{self, Dataset};
 use vos::predecode;
+use vos::preprocess::Filter;
 use vos::strides::Strides;
 use vos::synth::{MASK_STRIDE, SynthOptions, write_split};
 
@@ -75,6 +76,7 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
         models,
         prompt_policy: args.prompt_policy,
         geometry: args.geometry,
+        resize: args.resize,
         metrics: args.metrics,
         warmup_runs: args.warmup_runs,
         profile_runs: args.profile_runs as usize,
@@ -83,7 +85,9 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
         save_masks: args.save_masks,
         save_logits: args.save_logits,
         teacher: args.teacher.as_deref().map(absolute),
-        gpu: (args.backend == BackendChoice::TensorRt).then(|| gpu_plan(&args.gpu)).transpose()?,
+        gpu: (args.backend == BackendChoice::TensorRt)
+            .then(|| gpu_plan(&args.gpu, args.resize))
+            .transpose()?,
         ort_lib: args.ort_lib.clone(),
         provider: args.ort_provider,
         threads: args.threads.unwrap_or_else(processor::processors),
@@ -164,6 +168,12 @@ fn check_jpeg_decoder(args: &BenchArgs) -> Result<()> {
 /// The cache of decoded frames that `--predecoded` names.
 fn predecoded(args: &BenchArgs) -> Result<Option<PredecodedPlan>> {
     let Some(dir) = &args.predecoded else { return Ok(None) };
+    if !args.resize.is_pillow() {
+        bail!(UsageError(
+            "--resize torchvision with --predecoded: predecoded frames are resized like Pillow; leave one of the two out"
+                .to_owned()
+        ));
+    }
     if args.backend == BackendChoice::TensorRt {
         bail!(UsageError(
             "--predecoded needs the CPU backend: the GPU pipeline resizes the frames itself; leave --predecoded out, or \
@@ -230,7 +240,7 @@ fn write_test_split() -> Result<PathBuf> {
 ///
 /// # Errors
 /// [`UsageError`]: flags that contradict each other.
-pub(in crate::commands) fn gpu_plan(args: &GpuArgs) -> Result<GpuPlan> {
+pub(in crate::commands) fn gpu_plan(args: &GpuArgs, resize: Filter) -> Result<GpuPlan> {
     if args.encode_batch > 1 && args.mode == Mode::Latency {
         let batch = args.encode_batch;
         bail!(UsageError(format!(
@@ -251,6 +261,7 @@ pub(in crate::commands) fn gpu_plan(args: &GpuArgs) -> Result<GpuPlan> {
                 .decode_threads
                 .map_or_else(|| usual_decode_threads(1), |threads| threads as usize),
             jpeg_decoder: args.jpeg_decoder,
+            resize,
             object_streams: args.object_streams,
         },
         objects_together: args.objects_together as usize,

@@ -44,12 +44,13 @@ pub fn choose(args: &TrackArgs, with_mask: bool) -> Result<(BenchModel, RuntimeP
         Some(name) => named(name, prompt, &bench)?,
         None => best(prompt, &bench)?,
     };
-    let gpu = (args.backend == BackendChoice::TensorRt).then(|| gpu_plan(&bench.gpu));
+    let gpu = (args.backend == BackendChoice::TensorRt).then(|| gpu_plan(&bench.gpu, bench.resize));
     let runtime = RuntimePlan {
         gpu: gpu.transpose()?,
         ort_lib: bench.ort_lib.clone(),
         provider: bench.ort_provider,
         threads: bench.threads.unwrap_or_else(processor::processors),
+        resize: bench.resize,
     };
     Ok((model, runtime))
 }

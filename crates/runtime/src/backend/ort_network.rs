@@ -18,7 +18,7 @@ use vos::bundle::{Bundle, Contract, DType, Manifest, Role};
 use vos::decode::RgbImage;
 use vos::geometry::{Geometry, NetworkPoints};
 use vos::predecode::PreparedFrame;
-use vos::preprocess::Preprocessor;
+use vos::preprocess::{Filter, Preprocessor};
 use vos::record::MaskSelection;
 use vos::tracker::{FrameOutput, Network, NetworkPrompt, Selection, Slots};
 
@@ -33,6 +33,7 @@ pub struct OrtNetwork {
     mask_prompt: Option<Session>,
     track: Session,
     memory: Session,
+    resize: Filter,
     preprocessor: Option<Preprocessor>,
     geometry: Option<Geometry>,
     image: Vec<f32>,
@@ -113,6 +114,7 @@ impl OrtNetwork {
             mask_prompt: with_mask_prompt.then(|| load(Role::MaskPrompt)).transpose()?,
             track: load(Role::Track)?,
             memory: load(Role::Memory)?,
+            resize: Filter::default(),
             preprocessor: None,
             geometry: None,
             image: Vec::new(),
@@ -122,6 +124,11 @@ impl OrtNetwork {
             bank_types,
             manifest: bundle.manifest.clone(),
         })
+    }
+
+    /// Resizes the frames of later clips by `filter` instead of Pillow's.
+    pub fn set_resize(&mut self, filter: Filter) {
+        self.resize = filter;
     }
 
     fn object(&self) -> Result<&ObjectState> {
@@ -201,7 +208,8 @@ impl Network for OrtNetwork {
 
     fn begin_clip(&mut self, geometry: &Geometry) -> Result<()> {
         let contract = &self.manifest.contract;
-        self.preprocessor = Some(Preprocessor::new(geometry, contract.mean, contract.std));
+        let (mean, std) = (contract.mean, contract.std);
+        self.preprocessor = Some(Preprocessor::with_filter(geometry, self.resize, mean, std));
         self.geometry = Some(geometry.clone());
         self.features.clear();
         // The bank of a further object is allocated when it is selected.

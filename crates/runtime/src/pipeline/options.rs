@@ -6,6 +6,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use cuda::Wait;
+use vos::preprocess::Filter;
 use vos::record::Mode;
 
 /// What decodes frames.
@@ -45,6 +46,9 @@ pub struct Options {
     /// What decodes them. Absent where it is libjpeg-turbo.
     #[serde(rename = "decoder", default, skip_serializing_if = "JpegDecoder::is_turbo")]
     pub jpeg_decoder: JpegDecoder,
+    /// How frames are resized. Absent where it is as Pillow does.
+    #[serde(default, skip_serializing_if = "Filter::is_pillow")]
+    pub resize: Filter,
     /// The objects of a frame are tracked on a stream each, instead of one after the other.
     pub object_streams: bool,
 }

@@ -18,7 +18,7 @@ use super::tracked_object::{Results, Room, TrackedObject};
 use cuda::nvjpeg::{Decoder, Library, VARIABLE};
 use cuda::{CapturedGraph, Gpu, GraphStats, MemoryTag, Stream, View};
 use execution::Program;
-use kernels::{AttentionKernels, Filter, Kernels, MaskMaker, Preprocess};
+use kernels::{AttentionKernels, Kernels, MaskMaker, Preprocess};
 use vos::bundle::Manifest;
 use vos::geometry::Geometry;
 use vos::record::Mode;
@@ -233,7 +233,7 @@ impl Pipeline {
             gpu,
             kernels,
             geometry,
-            Filter::PillowBicubic,
+            self.options.resize,
             element("image", image)?,
             contract.mean,
             contract.std,

@@ -1,13 +1,16 @@
 /*!
 A decoded frame to the network's input, on the CPU.
 
-This is the reference for all faster implementations: resized like Pillow (SAM 2's loader), padded
-with black in a letterbox, then `(v / 255 - mean) / std` as planar f32.
+This is the reference for all faster implementations: resized by a [`Filter`], padded with black in
+a letterbox, then `(v / 255 - mean) / std` as planar f32.
 */
 
 pub mod linear;
 pub mod mask;
 pub mod pillow;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 
 use crate::decode::RgbImage;
 use crate::geometry::Geometry;
@@ -18,14 +21,37 @@ pub const IMAGENET_MEAN: [f32; 3] = [0.485, 0.456, 0.406];
 pub const IMAGENET_STD: [f32; 3] = [0.229, 0.224, 0.225];
 
 /// Resize filter of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
 pub enum Filter {
     /// Pillow's bicubic with antialias, bit for bit: Meta's video loader.
+    #[default]
+    #[value(name = "pillow")]
+    #[serde(rename = "pillow")]
     PillowBicubic,
-    /// PyTorch's bilinear with antialias: Meta's image predictor.
+    /// torchvision's Resize of a float tensor, bilinear with antialias: Meta's image predictor.
+    #[value(name = "torchvision")]
+    #[serde(rename = "torchvision")]
     AntialiasBilinear,
     /// PyTorch's plain bilinear (`align_corners=False`).
+    #[value(skip)]
+    #[serde(rename = "bilinear")]
     Bilinear,
+}
+
+impl Filter {
+    /// The word of the fidelity column.
+    pub fn fidelity(self) -> &'static str {
+        match self {
+            Self::PillowBicubic => pillow::NAME,
+            Self::AntialiasBilinear => "torchvision-bilinear",
+            Self::Bilinear => "torch-bilinear",
+        }
+    }
+
+    /// Whether it is Pillow's.
+    pub fn is_pillow(&self) -> bool {
+        *self == Self::PillowBicubic
+    }
 }
 
 /// A frame whose size differs from the geometry's.
@@ -53,6 +79,9 @@ pub fn tables(mean: [f32; 3], std: [f32; 3]) -> [[f32; 256]; 3] {
 #[derive(Clone, Debug)]
 pub struct Preprocessor {
     geometry: Geometry,
+    filter: Filter,
+    mean: [f32; 3],
+    std: [f32; 3],
     resizer: pillow::Resizer,
     /// The network's value for each channel and byte.
     tables: [[f32; 256]; 3],
@@ -60,11 +89,17 @@ pub struct Preprocessor {
 }
 
 impl Preprocessor {
-    /// For frames of the geometry's video size.
+    /// For frames of the geometry's video size, resized like Pillow.
     pub fn new(geometry: &Geometry, mean: [f32; 3], std: [f32; 3]) -> Self {
+        Self::with_filter(geometry, Filter::PillowBicubic, mean, std)
+    }
+
+    /// For frames of the geometry's video size.
+    pub fn with_filter(geometry: &Geometry, filter: Filter, mean: [f32; 3], std: [f32; 3]) -> Self {
         let content = geometry.content();
         let resizer = pillow::Resizer::new(geometry.video_size(), (content.width, content.height));
-        Self { geometry: geometry.clone(), resizer, tables: tables(mean, std), resized: Vec::new() }
+        let (geometry, tables) = (geometry.clone(), tables(mean, std));
+        Self { geometry, filter, mean, std, resizer, tables, resized: Vec::new() }
     }
 
     /// The geometry of this preprocessor.
@@ -78,7 +113,7 @@ impl Preprocessor {
     }
 
     /// Writes `3 * side * side` bytes, channel by channel, row by row, into `out`: the input before
-    /// normalisation.
+    /// normalisation, resized like Pillow whatever the filter. Other filters have no bytes.
     ///
     /// # Errors
     /// The frame's size differs from the geometry's video.
@@ -103,6 +138,11 @@ impl Preprocessor {
     /// # Errors
     /// The frame's size differs from the geometry's video.
     pub fn run(&mut self, image: &RgbImage, out: &mut Vec<f32>) -> Result<(), WrongFrameSize> {
+        let antialias = self.filter == Filter::AntialiasBilinear;
+        if !self.filter.is_pillow() {
+            *out = linear::run(&self.geometry, antialias, image, self.mean, self.std)?;
+            return Ok(());
+        }
         self.resize(image)?;
         let (side, content) = (self.geometry.side(), self.geometry.content());
         out.resize(3 * side * side, 0.0);

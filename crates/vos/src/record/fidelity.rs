@@ -4,7 +4,7 @@ How faithfully a row follows the original code: sizes of the memory bank and whe
 
 use serde::{Deserialize, Serialize};
 
-use crate::preprocess::pillow;
+use crate::preprocess::Filter;
 use crate::stored_values::Values;
 use crate::strides::Strides;
 
@@ -15,6 +15,9 @@ pub struct Fidelity {
     pub memories: usize,
     /// Object pointers that it holds.
     pub pointers: usize,
+    /// How the frames were resized.
+    #[serde(default)]
+    pub resize: Filter,
     /// nvJPEG decoded the frames: the pixels are not Pillow's.
     #[serde(default)]
     pub nvjpeg: bool,
@@ -36,7 +39,7 @@ impl Fidelity {
             "mem{}/ptr{}/{imgsz}/{}{nvjpeg}{}{}/{}/nofill",
             self.memories,
             self.pointers,
-            pillow::NAME,
+            self.resize.fidelity(),
             stored.unwrap_or_default(),
             video.unwrap_or_default(),
             strides.fidelity()
@@ -54,6 +57,7 @@ mod tests {
         let fidelity = Fidelity {
             memories: 7,
             pointers: 16,
+            resize: Filter::PillowBicubic,
             nvjpeg: false,
             predecoded: Some(Values::U8),
             video_decoder: None,
