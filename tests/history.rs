@@ -47,6 +47,7 @@ fn a_slowdown_is_named_ends_in_one_and_is_drawn() {
     let file = dir.path().join("kept/h.jsonl");
     let made = runs(dir.path(), &[1.0, 1.0, 1.2, 1.2, 0.9]);
     history(&file, &[]).assert().success().stdout(contains("has no runs"));
+    history(&file, &[]).arg("--json").assert().success().stdout(contains("\"runs\": []"));
     history(&file, &[&made[0], &made[1]]).assert().success().stdout(contains("2 runs, 0 regress"));
     history(&file, &[&made[2]])
         .assert()

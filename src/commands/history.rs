@@ -53,7 +53,7 @@ pub fn run(args: HistoryArgs) -> Result<Outcome> {
         warn_of(&run, &format!("{}: the run", from.display()));
         history.add(from, run, &allow_different)?;
     }
-    if history.entries.is_empty() {
+    if history.entries.is_empty() && !json {
         println!("{} has no runs; add one: segtrt history FILE RUN_FOLDER", file.display());
         return Ok(Outcome::Done);
     }
