@@ -5,17 +5,18 @@ The kernels of `cuda/`: what a frame needs on the device besides the engines.
 frame (u8) ─ Preprocess ─→ image ─ encoder … track ─→ low ─ MaskMaker ─→ mask words ─→ host
                                      ↑ tidx, ptr_t, bias      └─ MaskCounts, against a ground truth
                                   BankState ←─ ptr
-                  MemoryKeyProj: the bank to the keys of each layer's attention to it
-                  Attention: between the engines of a track step that is cut at its attentions
-                  MaskDecoder: behind the last of those engines, to the answer
-                  MemoryEncoder: in the place of the engine that makes a memory of image and mask
-                  TrunkExecutor: Hiera's blocks, between the two engines of an encoder that is cut there
+                  MemoryKeyProj: keys of the memory bank for each layer's cross-attention
+                  Attention: between the engines of a segmented track step
+                  MaskDecoder: after the last of those engines, features and tokens to masks and pointer
+                  MemoryEncoder: in place of the memory engine, features and mask logits to a memory
+                  TrunkExecutor: Hiera's blocks, between the engines of stem and neck
 ```
 
-Each piece is made once for a clip's sizes: its tables go to the device then, and all that a launch
-takes is fixed, so that launches allocate nothing and a recorded CUDA graph serves every frame.
-Results are those of the CPU code, bit for bit unless it is said otherwise; `segtrt selftest
---kernels` compares them on the GPU at hand.
+Each value is constructed once for the sizes of a clip. It uploads its tables and fixes all launch
+arguments. So launches do not allocate, and a CUDA graph can replay them for every frame.
+`Preprocess`, `MaskMaker`, `MaskCounts` and `BankState` equal the CPU code bit for bit. The others
+are compared with float64 references within a tolerance (`cuda/README.md`). `segtrt selftest
+--kernels` compares all of them on the GPU at hand.
 */
 // The program's messages escape control characters; the standard library's macros do not.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
@@ -74,7 +75,7 @@ pub struct Output {
     pub shape: Vec<i64>,
 }
 
-/// The loaded modules. Cheap to clone.
+/// The modules that every pipeline needs: preprocessing, mask and bank. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Kernels {
     modules: Arc<[KernelModule]>,
@@ -82,8 +83,8 @@ pub struct Kernels {
 }
 
 impl Kernels {
-    /// Loads the kernels: cubins made for this very GPU where the build has them (`SEGTRT_NVCC`),
-    /// else the PTX that is part of every build.
+    /// Loads them: cubins of this compute capability where the build has them (`SEGTRT_NVCC`), else
+    /// the PTX that is part of every build.
     ///
     /// # Errors
     /// The driver refuses the PTX: it is older than CUDA 11.8, or the GPU is older than sm 75.
@@ -100,13 +101,13 @@ impl Kernels {
 
     fn function(&self, topic: Topic, name: &str) -> Result<Function> {
         let module = self.modules.iter().find(|module| module.topic == topic);
-        module.with_context(|| format!("no kernels about {topic:?}"))?.function(name)
+        module.with_context(|| format!("the module {topic:?} is not loaded"))?.function(name)
     }
 }
 
-/// A size as kernels take it.
+/// `value` as a kernel's `int` argument.
 fn int(value: usize, what: &str) -> Result<i32> {
-    i32::try_from(value).ok().with_context(|| format!("{what} is {value}, more than kernels count"))
+    i32::try_from(value).ok().with_context(|| format!("{what} is {value}, above the kernels' limit of i32"))
 }
 
 /// Blocks of `size` that cover `length`.

@@ -22,9 +22,9 @@ With [`JpegDecoder::Nvjpeg`] the frame buffers hold coefficients, which the uplo
 on the device.
 
 docs/explanation/how-we-measure.md defines the timed region of a frame: from pixels in host memory
-to the mask in host memory, memory written. In it the host waits once and allocates nothing. Runs
-that exchange logits (`--save-logits`, `--teacher`) have two more copies in it and are no
-measurement.
+to the mask in host memory, memory written. In latency mode the host waits in it once for each
+object, and allocates nothing. Runs that exchange logits (`--save-logits`, `--teacher`) have two
+more copies in it and are no measurement.
 */
 
 mod bound;

@@ -117,9 +117,9 @@ struct Pass<'a> {
     plan: &'a PassPlan<'a>,
     ahead: DecodeAhead,
     schedules: Vec<BankSchedule>,
-    /// The start of the pass on both clocks.
+    /// Start of the pass: a CUDA event, and the host's clock at the same time.
     base: (Event, Instant),
-    /// When the last mask was there, ms after the base.
+    /// When the previous mask was in host memory, ms after `base`.
     last_ms: f64,
 }
 
@@ -371,7 +371,7 @@ impl<'a> Pass<'a> {
                 times.time = FrameTime::Latency(ms);
             }
             Mode::Throughput => {
-                // The host may look after the mask came: the device's clock tells.
+                // The host may check late, so the time is that of the device's event.
                 let mask_ms = in_flight.masks_ms(&self.base.0)?;
                 times.time = FrameTime::Interval(mask_ms - self.last_ms);
                 // A frame without objects ends with its encoder, possibly before the previous frame's

@@ -28,12 +28,12 @@ use vos::bundle::Contract;
 /// has room for.
 const KEYS: [&str; 4] = ["k0", "k1", "k2", "k3"];
 
-/// The attention after a segment.
-enum Gap {
-    /// The frame's attention to itself.
-    Frame,
-    /// The attention to the bank, of this layer.
-    Bank(usize),
+/// The attention between two segments.
+enum AttentionBetween {
+    /// Self-attention of the frame's tokens.
+    SelfAttention,
+    /// Cross-attention to the memory bank, of this layer.
+    CrossAttention(usize),
 }
 
 /// What computes the bank's keys.
@@ -61,8 +61,8 @@ pub struct SegmentedTrack {
     segments: Vec<SharedEngine>,
     decoder: Option<Rc<MaskDecoder>>,
     /// One after each segment but the last.
-    gaps: Vec<Gap>,
-    /// Keys of all layers' attention to the bank, and of each.
+    attentions: Vec<AttentionBetween>,
+    /// Keys of all layers' cross-attention, and of each.
     all_keys: View,
     bank_keys: Vec<DeviceTensor>,
     /// Tokens on their way through the layers, in turn.
@@ -71,10 +71,10 @@ pub struct SegmentedTrack {
     key: DeviceTensor,
     value: DeviceTensor,
     /// Results of both attentions: never needed at the same time.
-    frame_result: DeviceTensor,
-    bank_result: DeviceTensor,
-    to_frame: Rc<Attention>,
-    to_bank: Rc<Attention>,
+    self_output: DeviceTensor,
+    cross_output: DeviceTensor,
+    self_attention: Rc<Attention>,
+    cross_attention: Rc<Attention>,
     /// From this number of frames on the bank is full.
     full_from: usize,
 }
@@ -92,14 +92,14 @@ impl SegmentedTrack {
     ) -> Result<Self> {
         let decoded = decoder.is_some();
         let has = |engine: &SharedEngine, name: &str| engine.borrow().tensor(name).is_some();
-        let (mut gaps, mut layers) = (Vec::new(), 0);
+        let (mut attentions, mut layers) = (Vec::new(), 0);
         for (at, segment) in segments.iter().enumerate() {
             let last = at + 1 == segments.len();
-            gaps.push(match (has(segment, "q"), has(segment, "k"), has(segment, "low")) {
-                (true, true, false) if !last => Gap::Frame,
+            attentions.push(match (has(segment, "q"), has(segment, "k"), has(segment, "low")) {
+                (true, true, false) if !last => AttentionBetween::SelfAttention,
                 (true, false, false) if !last => {
                     layers += 1;
-                    Gap::Bank(layers - 1)
+                    AttentionBetween::CrossAttention(layers - 1)
                 }
                 (false, false, answers) if last && answers != decoded => break,
                 _ => bail!(
@@ -109,22 +109,22 @@ impl SegmentedTrack {
                 ),
             });
         }
-        let made = match &keys {
+        let key_layers = match &keys {
             KeySource::Engine(keys) => KEYS.iter().filter(|k| has(keys, k)).count(),
             KeySource::Kernel(keys) => keys.layers(),
         };
         ensure!(
-            layers > 0 && layers <= KEYS.len() && made == layers,
-            "the segments attend to the bank {layers} times, but the track_keys engine has other keys; export the model \
-             again with --segments and build its engines"
+            layers > 0 && layers <= KEYS.len() && key_layers == layers,
+            "the segments have {layers} attentions to the memory bank, but keys are computed for {key_layers} layers; \
+             export the model again with --segments and build its engines"
         );
-        // All gaps look like the first two.
+        // Every layer has the attentions of the first two.
         let [first, second, third, ..] = segments.as_slice() else {
             bail!("there are {} segments of the track step, three are the fewest", segments.len());
         };
         ensure!(
-            matches!(gaps.as_slice(), [Gap::Frame, Gap::Bank(0), ..]),
-            "the track step attends to the bank before it attends to the frame; export the model again with --segments and \
+            matches!(attentions.as_slice(), [AttentionBetween::SelfAttention, AttentionBetween::CrossAttention(0), ..]),
+            "the track step has no self-attention before its cross-attention to the bank; export the model again with --segments and \
              build its engines"
         );
         let new =
@@ -169,13 +169,13 @@ impl SegmentedTrack {
         half(&tensor_of(second, "o")?, [Some(own.queries), Some(HEAD)])?;
         half(&tensor_of(third, "o")?, [Some(own.queries), Some(width)])?;
         let make = |shape| Ok::<_, anyhow::Error>(Rc::new(Attention::new(gpu, kernels, shape)?));
-        let (to_frame, to_bank) = (make(own)?, make(bank)?);
+        let (self_attention, cross_attention) = (make(own)?, make(bank)?);
         log::debug!(
             "attention: {} in {} parts, {} in {} parts",
-            to_frame.kernel(),
-            to_frame.splits(),
-            to_bank.kernel(),
-            to_bank.splits()
+            self_attention.kernel(),
+            self_attention.splits(),
+            cross_attention.kernel(),
+            cross_attention.splits()
         );
         Ok(Self {
             all_keys,
@@ -184,13 +184,13 @@ impl SegmentedTrack {
             query: new(first, "q")?,
             key: new(first, "k")?,
             value: new(first, "v")?,
-            frame_result: new(second, "o")?,
-            bank_result: new(third, "o")?,
-            to_frame,
-            to_bank,
+            self_output: new(second, "o")?,
+            cross_output: new(third, "o")?,
+            self_attention,
+            cross_attention,
             // Frame 0 reads nothing, frame 1 the first level.
             full_from: fill_levels(contract).len(),
-            gaps,
+            attentions,
             keys,
             segments,
             decoder,
@@ -215,7 +215,7 @@ impl SegmentedTrack {
 
     /// Keys of a full bank.
     pub fn bank_length(&self) -> usize {
-        self.to_bank.shape().keys
+        self.cross_attention.shape().keys
     }
 
     /// Whether every slot of the bank is filled when frame `t` reads it.
@@ -265,13 +265,13 @@ impl SegmentedTrack {
                 all.push((name, placed.clone()));
             }
             ops.push(Program::engine(segment, all));
-            let Some(gap) = self.gaps.get(at) else { continue };
+            let Some(gap) = self.attentions.get(at) else { continue };
             let (attention, k, v, bias, output) = match gap {
-                Gap::Frame => {
-                    (&self.to_frame, &self.key.view, &self.value.view, None, &self.frame_result)
+                AttentionBetween::SelfAttention => {
+                    (&self.self_attention, &self.key.view, &self.value.view, None, &self.self_output)
                 }
-                Gap::Bank(layer) => {
-                    (&self.to_bank, &self.bank_keys[*layer].view, values, bias, &self.bank_result)
+                AttentionBetween::CrossAttention(layer) => {
+                    (&self.cross_attention, &self.bank_keys[*layer].view, values, bias, &self.cross_output)
                 }
             };
             ops.push(Op::Attention {

@@ -31,14 +31,14 @@ const NON_FINITE: usize = IOUS + ALIGNMENT / 2;
 /// Offset of the mask's words.
 const WORDS: usize = 3 * ALIGNMENT;
 
-/// Which step: its feature set, and what else tells it from others.
+/// Which captured graph. `set`: index of the feature set that it reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Key {
-    /// So many points.
+    /// A prompt of `points` points.
     Points { set: usize, points: usize },
     /// A mask as prompt.
     Mask { set: usize },
-    /// A fill level; of a segmented step whether the bank is full.
+    /// `level`: the bank's fill level; of a segmented step 1 if the bank is full, else 0.
     Track { set: usize, level: usize },
     /// A memory slot.
     Memory { set: usize, slot: usize },
@@ -281,8 +281,9 @@ impl TrackedObject {
         }
     }
 
-    /// Enqueues the memory step into `slot`, and the pointer's way into its own. FrameBuffer 0 is
-    /// the prompted frame's, whose mask is made binary.
+    /// Enqueues the memory encoder, which writes into memory slot `slot`, and copies the object
+    /// pointer into its slot of the bank. Slot 0 belongs to the prompted frame, whose mask logits
+    /// are binarised.
     pub fn memorise(&mut self, slot: usize, set: usize, features: &FeatureSet) -> Result<()> {
         self.run(Key::Memory { set, slot }, |tracked| {
             let view = tracked.memories.view.part(slot * tracked.slot_bytes, tracked.slot_bytes)?;

@@ -103,7 +103,7 @@ pub enum ClipError {
         "No annotations found, skipping: expected {}", expected.display()
     )]
     NoAnnotations {
-        /// The expected folder.
+        /// The expected mask file, or its pattern.
         expected: PathBuf,
     },
     /// A folder cannot be listed.

@@ -54,7 +54,9 @@ pub trait Dataset: std::fmt::Debug + Send + Sync {
     /// The video is absent, has no frames, or has no annotated object.
     fn clip(&self, video: &str) -> Result<Clip, ClipError>;
 
-    /// The number of frames and objects of one video, without decoding a video file.
+    /// The number of frames and objects of one video, without decoding a video file or every mask.
+    /// Where objects may appear later, in YouTube-VOS's layout without meta.json, the number of
+    /// objects is a lower bound. Shards are balanced by it.
     ///
     /// # Errors
     /// As [`Dataset::clip`].

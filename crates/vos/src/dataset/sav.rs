@@ -227,7 +227,8 @@ fn list_videos(root: &Path) -> Result<Vec<String>> {
     Ok(Vec::new())
 }
 
-/// The video file of an id: in a folder of that name, or a file with that stem.
+/// The video file of an id: in a folder of that name (`.mp4` only, as in the predecessor), or a file
+/// with that stem.
 fn find_film(root: &Path, video: &str) -> Result<Option<PathBuf>, ClipError> {
     for dir in VIDEOS.map(|name| root.join(name)).into_iter().filter(|dir| dir.is_dir()) {
         let folder = dir.join(video);
