@@ -239,6 +239,19 @@ pub const CASES: &[Case] = &[
         &["base.json", "baseline base", "run"]
     ),
     case!("history", "history.jsonl", HISTORY, By::Command),
+    case!(
+        "results",
+        "results.tar",
+        &["submit", "@/results.tar"],
+        By::Command,
+        &["results.tar", "FAILED"]
+    ),
+    case!(
+        "results' summary",
+        "results/bench/sav_benchmark_summary.csv",
+        &["submit", "@/results"],
+        By::Command
+    ),
     case!("journal", "run/rows.jsonl", &[], By::Call(read::journal)),
     case!("masks", "run/masks/*", COMPARE, By::Command, &["/masks/", "side", "a:", "b:"]),
     case!("logits", "run/logits/*", &[], By::Call(read::logits), &[".npy"]),

@@ -51,6 +51,7 @@ pub fn make(root: &Path) {
     program(&["predecode", "--split-dir", "@split", "--imgsz", "256", "--out-dir", "@frames"]);
     program(&["baseline", "save", "base", "--from", "@run", "--baselines", "@baselines"]);
     program(&["history", "@history.jsonl", "@run"]);
+    crate::submit::whole(root);
     copy(&data.join("datasets/youtube_vos"), &at("youtube"));
     let output = segtrt()
         .args(["compare", "--split-dir"])
