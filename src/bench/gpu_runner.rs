@@ -46,6 +46,8 @@ pub struct Opened {
     pub library: String,
     /// The same without the library's file, nor what it was told to do.
     pub version: String,
+    /// Compute capability of the GPU, 90 for 9.0; none where no engine runs.
+    pub sm: Option<u32>,
     /// From opened driver to engines that can be run, ms.
     pub load_ms: f64,
 }
@@ -118,6 +120,7 @@ impl GpuRunner {
                 trunk.unwrap_or_default(),
                 frames.unwrap_or_default()
             ),
+            sm: Some(facts.sm),
             load_ms,
         };
         let runner = Self { pipeline, plan: plan.clone(), free_before, reserved: 0 };

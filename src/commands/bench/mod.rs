@@ -233,7 +233,7 @@ pub(in crate::commands) fn measure(args: &BenchArgs) -> Result<Report> {
     let library = if plan.gpu.is_some() { "tensorrt" } else { "onnxruntime" };
     if store.done_before() > 0 {
         // New workers use the same library; a run without remaining rows starts none.
-        sidecar.keep_environment(&plan.out_dir, &[library, "gpu"]);
+        sidecar.keep_environment(&plan.out_dir, &[library, "gpu", "sm"]);
     }
     if let Some(decoder) = &work.decoder {
         sidecar.environment.insert("video_decoder".to_owned(), decoder.as_str().into());
@@ -246,6 +246,9 @@ pub(in crate::commands) fn measure(args: &BenchArgs) -> Result<Report> {
         && !loaded.is_empty()
     {
         sidecar.environment.insert(library.to_owned(), libraries(loaded));
+        if let Some(sm) = loaded.iter().find_map(|loaded| loaded.sm) {
+            sidecar.environment.insert("sm".to_owned(), sm.into());
+        }
         if let Some(gpu) = loaded.iter().find_map(|loaded| loaded.gpu.clone()) {
             sidecar.environment.insert("gpu".to_owned(), gpu.into());
         }
