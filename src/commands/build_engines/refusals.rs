@@ -3,7 +3,7 @@ Error texts of `build-engines`: which graph cannot be built, why, and the flags 
 */
 
 use super::planned::ModelBuild;
-use vos::bundle::{Bundle, Role};
+use vos::bundle::{Bundle, PartKind, Role};
 use vos::platform::Platform;
 use vos::precision::Precision;
 use vos::track_variant::TrackVariant;
@@ -51,14 +51,22 @@ pub fn encoder_part(build: &ModelBuild, role: Role, platform: &Platform, sm: u32
     )
 }
 
-/// `track_image` without kernels for the mask decoder.
-pub fn mask_decoder(build: &ModelBuild, platform: &Platform, sm: u32) -> String {
-    let last =
-        build.bundle.manifest.segments().last().map_or("track_seg0", |last| last.role.name());
+/// The rest of a graph without a part, for which there are no kernels.
+pub fn rest(
+    part: &PartKind,
+    role: Role,
+    build: &ModelBuild,
+    platform: &Platform,
+    sm: u32,
+) -> String {
+    let whole = (part.engine)(&build.bundle.manifest).map_or("track_seg0", |it| it.role.name());
     format!(
-        "--graphs track_image: the mask decoder has no CUDA kernels for {} (sm_{sm}) and {} engines; build the segment that \
-         contains it: --graphs {last}",
-        platform.title, build.precision
+        "--graphs {}: the {} has no CUDA kernels for {} (sm_{sm}) and {} engines; build the \
+         segment that contains it: --graphs {whole}",
+        role.name(),
+        part.name,
+        platform.title,
+        build.precision
     )
 }
 

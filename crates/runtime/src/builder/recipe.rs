@@ -12,7 +12,7 @@ release.
 
 use crate::engine::fp32_pins::Fp32Pins;
 use tensorrt::{Family, Version};
-use vos::bundle::{Manifest, Role};
+use vos::bundle::{Manifest, PartKind, Role};
 use vos::platform::OLDEST_FUSED_SM;
 use vos::precision::Precision;
 use vos::track_variant::TrackVariant;
@@ -118,6 +118,11 @@ pub fn makes_memories(bundle: &Manifest, sm: u32, precision: Precision) -> bool 
 /// Custom CUDA kernels decode the masks after a track step that is split at its attentions.
 pub fn decodes(bundle: &Manifest, sm: u32, precision: Precision) -> bool {
     bundle.mask_decoder.is_some() && serves_halves(bundle, sm, precision)
+}
+
+/// Custom CUDA kernels compute this part among such engines.
+pub fn computes(part: &PartKind, bundle: &Manifest, sm: u32, precision: Precision) -> bool {
+    (part.record)(bundle).is_some() && serves_halves(bundle, sm, precision)
 }
 
 /// There are kernels that compute in fp16 as these engines do.

@@ -211,6 +211,7 @@ impl FusedPart for Trunk {
     const TABLE: &'static str = "trunk";
     const GRAPH: &'static str = "encoder_trunk";
     const FILE: &'static str = "encoder_trunk.safetensors";
+    const LABEL: &'static str = "trunk";
 
     fn of(manifest: &Manifest) -> Option<&Self> {
         manifest.trunk.as_ref()
