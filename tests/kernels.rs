@@ -182,23 +182,33 @@ fn a_fault_in_any_kernel_is_found() {
     let Some(fakes) = Fakes::copied() else { return };
     // What each fault breaks, the file, and the text that is replaced by another.
     let faults = [
-        ("preprocess bicubic f32", "preprocess", "HALF = 1 << (PRECISION_BITS - 1)", "HALF = 0"),
-        ("preprocess bilinear f16", "preprocess", "__fdiv_rn(__fsub_rn", "__fmul_rn(__fsub_rn"),
-        ("mask", "mask", "a, row.weight, b) > 0.0f", "a, row.weight, b) >= 0.0f"),
-        ("mask counts", "mask", "any[1] | from_left(any)", "any[1] | from_right(any)"),
-        ("bank inputs", "bank", "age_in_slot(t, at, memories) - 1", "age_in_slot(t, at, memories)"),
-        ("bank advance", "bank", "1 + (t - 1) % (pointers - 1)", "t % pointers"),
-        ("hiera max pool", "hiera", "column * 2) * units", "column) * units"),
+        (
+            "preprocess bicubic f32",
+            "preprocess.cuh",
+            "HALF = 1 << (PRECISION_BITS - 1)",
+            "HALF = 0",
+        ),
+        ("preprocess bilinear f16", "preprocess.cu", "__fdiv_rn(__fsub_rn", "__fmul_rn(__fsub_rn"),
+        ("mask", "mask.cu", "a, row.weight, b) > 0.0f", "a, row.weight, b) >= 0.0f"),
+        ("mask counts", "mask.cu", "any[1] | from_left(any)", "any[1] | from_right(any)"),
+        (
+            "bank inputs",
+            "bank.cu",
+            "age_in_slot(t, at, memories) - 1",
+            "age_in_slot(t, at, memories)",
+        ),
+        ("bank advance", "bank.cu", "1 + (t - 1) % (pointers - 1)", "t % pointers"),
+        ("hiera max pool", "hiera.cu", "column * 2) * units", "column) * units"),
     ];
     // The same in what is compared with float64, and what is said of it.
     let roughly = [
         (
             "hiera layernorm",
-            "layernorm",
+            "layernorm.cuh",
             "sum_of_warp(sum) * share + EPSILON",
             "sum_of_warp(sum) + EPSILON",
         ),
-        ("hiera gelu", "gelu", "-0.0539062992f", "-0.0529062992f"),
+        ("hiera gelu", "gelu.cuh", "-0.0539062992f", "-0.0529062992f"),
     ];
     let sources = fakes.dir().join("cuda");
     std::fs::create_dir(&sources).unwrap();
@@ -215,9 +225,7 @@ fn a_fault_in_any_kernel_is_found() {
         "hiera.cu",
     ] {
         let mut text = std::fs::read_to_string(Path::new("cuda").join(name)).unwrap();
-        for (_, _, from, to) in
-            faults.iter().chain(&roughly).filter(|fault| name.split('.').next() == Some(fault.1))
-        {
+        for (_, _, from, to) in faults.iter().chain(&roughly).filter(|fault| fault.1 == name) {
             assert!(text.contains(from), "{name} has no {from:?}: the fault must be written anew");
             text = text.replace(from, to);
             written += 1;
