@@ -1,5 +1,6 @@
-//! The kernels of `cuda/`, run on the host by the stand-in driver: an emulation of their arithmetic and indexing, not of a
-//! GPU. What runs here is the program's own self-test, so that the launches and their arguments are tested too.
+//! The kernels of `cuda/`, run on the host by the stand-in driver: an emulation of their arithmetic
+//! and indexing, not of a GPU. What runs here is the program's own self-test, so that the launches
+//! and their arguments are tested too.
 
 use std::path::Path;
 
@@ -26,7 +27,8 @@ const ATTENTION: [(&str, &str); 12] = [
     ("attention_hopper", "attention_heads_128_hopper"),
 ];
 
-/// Rows of an encoder's trunk: the kernels, as the self-test names them, and how many cases each has at the least.
+/// Rows of an encoder's trunk: the kernels, as the self-test names them, and how many cases each
+/// has at the least.
 const TRUNK: [(&str, usize); 6] = [
     ("hiera layernorm", 16),
     ("hiera layernorm pdl", 4),
@@ -270,7 +272,8 @@ fn a_fault_in_any_kernel_is_found() {
     }
 }
 
-/// What is read from the tokens decides about masks: a fault in any of the answer's parts, and one in the middle.
+/// What is read from the tokens decides about masks: a fault in any of the answer's parts, and one
+/// in the middle.
 #[test]
 fn a_fault_in_the_mask_decoder_is_found() {
     let Some(fakes) = shared() else { return };
@@ -293,7 +296,8 @@ fn a_fault_in_the_mask_decoder_is_found() {
     }
 }
 
-/// Faults at a mask's edge, in a place, between splits, of what an object that is not there has, and in the order of windows.
+/// Faults at a mask's edge, in a place, between splits, of what an object that is not there has,
+/// and in the order of windows.
 #[test]
 fn a_fault_in_the_memory_encoder_is_found() {
     let Some(fakes) = shared() else { return };
@@ -322,8 +326,8 @@ fn a_driver_that_refuses_the_kernels_costs_one_row_that_says_what_they_need() {
     std::fs::remove_file(fakes.dir().join("libkernels.so")).unwrap();
     let csv = fakes.dir().join("kernels.csv");
     selftest(fakes.dir(), &csv).assert().code(1).stdout(contains(
-        "the kernels need a driver that takes PTX 7.8 (CUDA 11.8 or newer) and a GPU of sm_75 or newer; found a driver \
-         for CUDA 13.0 and NVIDIA H200 (sm 90)",
+        "the kernels need a driver that takes PTX 7.8 (CUDA 11.8 or newer) and a GPU of sm_75 or \
+         newer; found a driver for CUDA 13.0 and NVIDIA H200 (sm 90)",
     ));
     assert_eq!(column(&csv, "verdict"), ["failed"]);
 }

@@ -9,8 +9,7 @@ use predicates::str::contains;
 
 use crate::support::segtrt;
 
-const HEADER: &str = "video,object,model,imgsz,precision,frames,fps,JandF,status,reason,backend,device,latency_p50_ms,fidelity,\
-    power_w,verdict,verdict_reason";
+const HEADER: &str = "video,object,model,imgsz,precision,frames,fps,JandF,status,reason,backend,device,latency_p50_ms,fidelity,power_w,verdict,verdict_reason";
 
 /// Results as run.sh leaves them, with two rows of one model.
 struct Results<D: AsRef<Path>> {
@@ -48,7 +47,8 @@ impl<D: AsRef<Path>> Results<D> {
     fn rows(&self, fidelity: &str, verdict: &str) {
         let row = |object: &str, frames: usize, fps: f64, verdict: &str| {
             format!(
-                "dog,{object},edgetam_points,1024,fp16,{frames},{fps},0.8,ok,,tensorrt 10.3.0 fp16 segmented,Orin,{},{fidelity},20.5,{verdict}\n",
+                "dog,{object},edgetam_points,1024,fp16,{frames},{fps},0.8,ok,,tensorrt 10.3.0 \
+                 fp16 segmented,Orin,{},{fidelity},20.5,{verdict}\n",
                 1000.0 / fps
             )
         };
@@ -101,7 +101,8 @@ fn whole_results_give_the_row_of_the_board() {
     let results = Results::new();
     results.sums();
     // 150 frames in 4 s.
-    let row = "| Orin (pmode:0000) | tensorrt 10.3.0, Ubuntu 22.04 | edgetam_points | 1024 | fp16 | 37.5 | 30.00 | 80.0 | 20.5 | 2 of 2 |";
+    let row = "| Orin (pmode:0000) | tensorrt 10.3.0, Ubuntu 22.04 | edgetam_points | 1024 | fp16 \
+               | 37.5 | 30.00 | 80.0 | 20.5 | 2 of 2 |";
     let tar = results.tar();
     submit(&tar).success().stdout(contains(row).and(contains("FAILED").not()));
     submit(&results.folder()).success().stdout(contains(row));

@@ -147,8 +147,8 @@ pub fn inspect(path: &Path) -> Result<Vec<Report>> {
     collect(path, DEEPEST, &mut reports)?;
     if reports.is_empty() {
         bail!(
-            "{} holds neither a bundle (manifest.toml, written by onnx/export.py) nor engines (engine.json, written by \
-             segtrt build-engines); name such a folder, or a file in it",
+            "{} holds neither a bundle (manifest.toml, written by onnx/export.py) nor engines \
+             (engine.json, written by segtrt build-engines); name such a folder, or a file in it",
             path.display()
         );
     }

@@ -121,8 +121,8 @@ fn from_ptx(gpu: &Gpu, topic: Topic) -> Result<Module> {
     let module = Module::load(gpu, &format!("the kernels {name}.ptx"), Image::Ptx(deflated));
     module.with_context(|| {
         format!(
-            "the kernels need a driver that takes PTX {isa} (CUDA {} or newer) and a GPU {gpus}; found a driver \
-             for CUDA {} and {} (sm {})",
+            "the kernels need a driver that takes PTX {isa} (CUDA {} or newer) and a GPU {gpus}; \
+             found a driver for CUDA {} and {} (sm {})",
             cuda_of(isa),
             gpu.facts().driver_cuda,
             gpu.facts().name,

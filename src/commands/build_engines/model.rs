@@ -218,7 +218,8 @@ fn whole_encoder_note(build: &ModelBuild) -> Option<String> {
     let trunk = build.bundle.manifest.trunk.is_some();
     (whole && trunk && build.precision == Precision::Mixed).then(|| {
         format!(
-            "{}: TensorRT computes the whole encoder, because mixed engines take no trunk: its CUDA kernels compute in fp16",
+            "{}: TensorRT computes the whole encoder, because mixed engines take no trunk: its \
+             CUDA kernels compute in fp16",
             build.name
         )
     })
@@ -226,7 +227,7 @@ fn whole_encoder_note(build: &ModelBuild) -> Option<String> {
 
 fn one_object(objects: usize) -> String {
     format!(
-        "--max-objects {objects}: the track graph gets profiles for one object alone; bench runs one object at a time; for profiles \
-         of up to {objects} objects: --track-variant padded"
+        "--max-objects {objects}: the track graph gets profiles for one object alone; bench runs \
+         one object at a time; for profiles of up to {objects} objects: --track-variant padded"
     )
 }

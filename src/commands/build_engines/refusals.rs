@@ -11,8 +11,8 @@ use vos::track_variant::TrackVariant;
 /// `--fp32-graphs` names a graph that CUDA kernels compute.
 pub fn fp32_of_kernels(role: Role, build: &str) -> String {
     format!(
-        "--fp32-graphs {0}: CUDA kernels compute it in fp16 in {1}, and no engine is built for it; to run an engine in their place: \
-         --graphs {0} --fp32-graphs {0}",
+        "--fp32-graphs {0}: CUDA kernels compute it in fp16 in {1}, and no engine is built for \
+         it; to run an engine in their place: --graphs {0} --fp32-graphs {0}",
         role.name(),
         build
     )
@@ -21,7 +21,8 @@ pub fn fp32_of_kernels(role: Role, build: &str) -> String {
 /// `--fp32-graphs` with engines that keep the types of their graphs.
 pub fn fp32_of_typed_graph(role: Role, precision: Precision, tensorrt: &str) -> String {
     format!(
-        "--fp32-graphs {}: {tensorrt} keeps the types of the graphs in {precision} engines; leave the flag out, or use --precision fp32",
+        "--fp32-graphs {}: {tensorrt} keeps the types of the graphs in {precision} engines; leave \
+         the flag out, or use --precision fp32",
         role.name()
     )
 }
@@ -29,8 +30,9 @@ pub fn fp32_of_typed_graph(role: Role, precision: Precision, tensorrt: &str) -> 
 /// Mixed engines whose track step has no attention kernels.
 pub fn mixed_attention(build: &str, variant: TrackVariant) -> String {
     format!(
-        "--precision mixed: {build} has the track variant {}, whose attention TensorRT would compute in fp32 too; export the bundle \
-         with --precision fp16 --segments, or use --precision fp16",
+        "--precision mixed: {build} has the track variant {}, whose attention TensorRT would \
+         compute in fp32 too; export the bundle with --precision fp16 --segments, or use \
+         --precision fp16",
         variant.name()
     )
 }
@@ -40,13 +42,13 @@ pub fn encoder_part(build: &ModelBuild, role: Role, platform: &Platform, sm: u32
     let (name, bundle) = (role.name(), &build.bundle.manifest);
     if build.precision == Precision::Mixed && bundle.trunk.is_some() {
         return format!(
-            "--graphs {name}: the trunk between the encoder's parts has CUDA kernels in fp16 only, and mixed engines compute the \
-             encoder in fp32; build it whole: --graphs encoder"
+            "--graphs {name}: the trunk between the encoder's parts has CUDA kernels in fp16 \
+             only, and mixed engines compute the encoder in fp32; build it whole: --graphs encoder"
         );
     }
     format!(
-        "--graphs {name}: the trunk between the encoder's parts has no CUDA kernels for {} (sm_{sm}) and {} graphs; build it whole: \
-         --graphs encoder",
+        "--graphs {name}: the trunk between the encoder's parts has no CUDA kernels for {} \
+         (sm_{sm}) and {} graphs; build it whole: --graphs encoder",
         platform.title, bundle.model.precision
     )
 }

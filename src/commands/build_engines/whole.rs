@@ -77,7 +77,8 @@ fn settle_one(
     let shown = path.display();
     let Some(why) = why else {
         return Ok(Some(format!(
-            "bench runs {what}, {shown}, in place of {by}; to run {by}, remove that file and repeat this command"
+            "bench runs {what}, {shown}, in place of {by}; to run {by}, remove that file and \
+             repeat this command"
         )));
     };
     manifest.plans.retain(|plan| plan.role != role);

@@ -91,7 +91,8 @@ impl GemmKernels {
         let kernel = ClusterKernel::named(&self.each, name, WHAT)?;
         ensure!(
             m > 0 && Self::supports(n, k),
-            "the kernel {name} takes N in multiples of 64, and K in multiples of 16 from 64 on; found M x N x K = {m} x {n} x {k}"
+            "the kernel {name} takes N in multiples of 64, and K in multiples of 16 from 64 on; \
+             found M x N x K = {m} x {n} x {k}"
         );
         need_exactly(a, F16 * m * k, ALIGNMENT, "'a'")?;
         need_exactly(weight, F16 * n * k, ALIGNMENT, "'weight'")?;

@@ -59,11 +59,13 @@ pub fn recipes(
             Ok(vec![recipe("fp16", Fp32Pins::Pinned), recipe("fp32", Fp32Pins::Pinned)])
         }
         (Precision::Mixed, true) => Err(format!(
-            "{version} takes its precisions from the graphs, and there are no mixed ones; use --precision fp16"
+            "{version} takes its precisions from the graphs, and there are no mixed ones; use \
+             --precision fp16"
         )),
         (Precision::Mixed, false) => Ok(vec![recipe("fp16", Fp32Pins::Pinned)]),
         (Precision::Bf16, true) => Err(format!(
-            "{version} takes its precisions from the graphs, and there are no bf16 graphs; use --precision fp16"
+            "{version} takes its precisions from the graphs, and there are no bf16 graphs; use \
+             --precision fp16"
         )),
         (Precision::Bf16, false) if family == Some(Family::Trt8) => {
             Err(format!("{version} has no bf16; use --precision fp16, or TensorRT 10"))

@@ -103,8 +103,9 @@ impl SegmentedTrack {
                 }
                 (false, false, answers) if last && answers != decoded => break,
                 _ => bail!(
-                    "the outputs of the track_seg{at} engine do not say what comes next: expected q, k and v or q alone, \
-                     and {} of the last one; export the model again with --segments and build its engines",
+                    "the outputs of the track_seg{at} engine do not say what comes next: expected \
+                     q, k and v or q alone, and {} of the last one; export the model again with \
+                     --segments and build its engines",
                     if decoded { "y alone" } else { "low" }
                 ),
             });
@@ -115,8 +116,8 @@ impl SegmentedTrack {
         };
         ensure!(
             layers > 0 && layers <= KEYS.len() && made == layers,
-            "the segments attend to the bank {layers} times, but the track_keys engine has other keys; export the model \
-             again with --segments and build its engines"
+            "the segments attend to the bank {layers} times, but the track_keys engine has other \
+             keys; export the model again with --segments and build its engines"
         );
         // All gaps look like the first two.
         let [first, second, third, ..] = segments.as_slice() else {
@@ -124,8 +125,8 @@ impl SegmentedTrack {
         };
         ensure!(
             matches!(gaps.as_slice(), [Gap::Frame, Gap::Bank(0), ..]),
-            "the track step attends to the bank before it attends to the frame; export the model again with --segments and \
-             build its engines"
+            "the track step attends to the bank before it attends to the frame; export the model \
+             again with --segments and build its engines"
         );
         let new =
             |engine: &SharedEngine, name: &str| allocate_for(gpu, engine, name, MemoryTag::Scratch);
@@ -138,7 +139,8 @@ impl SegmentedTrack {
         let width = Values::Memory.columns();
         ensure!(
             contract.memory_channels == width,
-            "memories are {} wide, the attention kernels take {width}; build the engines with --track-variant padded",
+            "memories are {} wide, the attention kernels take {width}; build the engines with \
+             --track-variant padded",
             contract.memory_channels
         );
         let split = contract.pointer_channels / width;
@@ -150,8 +152,8 @@ impl SegmentedTrack {
             })?,
             KeySource::Kernel(keys) => ensure!(
                 keys.keys() == all,
-                "the keys' kernel computes {} keys, the bank has {all}; export the model again with --segments and build \
-                 its engines",
+                "the keys' kernel computes {} keys, the bank has {all}; export the model again \
+                 with --segments and build its engines",
                 keys.keys()
             ),
         }
@@ -312,8 +314,8 @@ fn half(desc: &TensorDesc, expected: [Option<usize>; 2]) -> Result<[usize; 2]> {
     let TensorDesc { name, dtype, shape, .. } = desc;
     ensure!(
         *dtype == DataType::Half,
-        "'{name}' of the segmented track step is {dtype}, the attention kernels take fp16; build the engines with --precision \
-         fp16, or with --track-variant padded"
+        "'{name}' of the segmented track step is {dtype}, the attention kernels take fp16; build \
+         the engines with --precision fp16, or with --track-variant padded"
     );
     let found = match shape.as_slice() {
         [1, rows, columns] => [rows, columns].map(|extent| usize::try_from(*extent).unwrap_or(0)),
@@ -327,8 +329,8 @@ fn half(desc: &TensorDesc, expected: [Option<usize>; 2]) -> Result<[usize; 2]> {
         |wanted: Option<usize>| wanted.map_or_else(|| "any".to_owned(), |size| size.to_string());
     ensure!(
         fits,
-        "'{name}' of the segmented track step is {shape:?}, the attention kernels take [1, {}, {}]; build the engines with --track-variant \
-         padded",
+        "'{name}' of the segmented track step is {shape:?}, the attention kernels take [1, {}, \
+         {}]; build the engines with --track-variant padded",
         word(expected[0]),
         word(expected[1])
     );

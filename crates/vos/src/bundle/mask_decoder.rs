@@ -219,7 +219,8 @@ impl FusedPart for MaskDecoderPart {
         self.shape.check()?;
         ensure!(
             [feature_channels, pointer_channels] == [WIDTH; 2],
-            "features and pointers have {feature_channels} and {pointer_channels} channels, the decoder's kernels take {WIDTH}"
+            "features and pointers have {feature_channels} and {pointer_channels} channels, the \
+             decoder's kernels take {WIDTH}"
         );
         let segments = manifest.segments();
         let last = segments

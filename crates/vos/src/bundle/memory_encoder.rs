@@ -228,8 +228,8 @@ impl FusedPart for MemoryEncoderPart {
         shape.check()?;
         ensure!(
             [feature_channels, memory_channels] == [WIDTH, DEPTH],
-            "features and memories have {feature_channels} and {memory_channels} channels, the memory encoder's kernels \
-             take {WIDTH} and {DEPTH}"
+            "features and memories have {feature_channels} and {memory_channels} channels, the \
+             memory encoder's kernels take {WIDTH} and {DEPTH}"
         );
         ensure!(
             memory_tokens == shape.memory_tokens(),
