@@ -15,8 +15,8 @@ fn name_commit() {
         let said = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
         Some(said.trim().to_owned())
     };
-    // Checking out or committing touches these. They lie elsewhere for a worktree, and nowhere in an archive: a path that
-    // is not there would have cargo compile everything each time.
+    // Checking out or committing touches these. They lie elsewhere for a worktree, and nowhere in
+    // an archive: a path that is not there would have cargo compile everything each time.
     for name in ["HEAD", "logs/HEAD"] {
         let path = git(&["rev-parse", "--git-path", name]);
         if let Some(path) = path.filter(|path| Path::new(path).exists()) {

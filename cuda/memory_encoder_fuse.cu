@@ -79,7 +79,7 @@ constexpr u32 CONSTANTS = STATISTICS + TILE * STATISTIC;  // rows of 256 floats,
 enum Constants { BIAS, NORM_WEIGHT, NORM_BIAS, SUM_BIAS, CONSTANT_ROWS };
 constexpr u32 WEIGHTS = CONSTANTS + CONSTANT_ROWS * COLUMNS * 4;
 constexpr u32 LANES = 32 * 16, STEP_BYTES = WARPS * 4 * LANES;  // of a unit of each lane; of a step's weights
-constexpr u32 JOIN_BYTES = WEIGHTS + AHEAD * STEP_BYTES;
+[[maybe_unused]] constexpr u32 JOIN_BYTES = WEIGHTS + AHEAD * STEP_BYTES;
 static_assert(FEATURES >= TILE * ROW && CONSTANT_ROWS * COLUMNS / 4 == JOIN_THREADS, "shared memory");
 
 /// Everything a launch is given. All begin at multiples of 16 bytes; the grid is even.

@@ -1,11 +1,12 @@
 /*!
-Decodes JPEG files on request and tells how long it took: the Rust half of `benches/python/compare_jpeg.py`, kept in one
-process so that both sides are timed in turn.
+Decodes JPEG files on request and tells how long it took: the Rust half of
+`benches/python/compare_jpeg.py`, kept in one process so that both sides are timed in turn.
 
     decode_frames FILE…        frames of one size
 
-Each line on standard input, a number of threads, is answered by the nanoseconds in which so many threads read and decoded all
-files into memory that was there before, as the pipeline's workers do. `save PATH` writes the first frame's bytes, RGB.
+Each line on standard input, a number of threads, is answered by the nanoseconds in which so many
+threads read and decoded all files into memory that was there before, as the pipeline's workers do.
+`save PATH` writes the first frame's bytes, RGB.
 */
 
 use std::io::{BufRead, Write};

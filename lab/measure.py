@@ -2,8 +2,10 @@
 """Measures everything that docs/results.md needs on one machine with one to four GPUs, in one go;
 run again, it goes on.
 
-    python3 lab/measure.py --split davis16 --overlay tiny.safetensors --segtrt target/release/segtrt --out measured --seconds 2400
-    python3 lab/measure.py --out measured --harvest part_1.tar.xz --limit-mb 14      at any time, beside a lab at work
+python3 lab/measure.py --split davis16 --overlay tiny.safetensors --segtrt target/release/segtrt
+--out measured --seconds 2400
+python3 lab/measure.py --out measured --harvest part_1.tar.xz --limit-mb 14      at any time, beside
+a lab at work
 
 Learns a test bed, exports, builds engines, compiles PyTorch, compares, tests and sweeps: some two
 hundred jobs, each with what it needs and what it occupies; as many run at once as fit, measurements
@@ -42,27 +44,40 @@ from schedule.stand_in import stand_in  # noqa: E402
 def parser():
     first, _, rest = __doc__.partition("\n\n")
     p = argparse.ArgumentParser(description=first, epilog=rest, formatter_class=argparse.RawTextHelpFormatter)
-    p.add_argument("--out", type=Path, required=True, help="folder of results; what is done in it is left alone")
+    p.add_argument("--out", type=Path, required=True, help="folder of results; what is done in it is left "
+                                                           "alone")
     p.add_argument("--split", type=Path, help="clips: JPEGImages_24fps, Annotations_6fps")
     p.add_argument("--overlay", type=Path, help="real tensors of SAM 2.0's hiera-tiny, for the test bed")
     p.add_argument("--segtrt", type=Path, default=ROOT / "target/release/segtrt")
     p.add_argument("--models", default=",".join(TAGS.values()), help="separated by commas [all five]")
     p.add_argument("--timing", default="", metavar="FP16[,FP32]", help="timing caches to start from")
-    p.add_argument("--timing-dir", type=Path, metavar="DIR", help="an earlier lab's OUT/timing: a cache for each build job")
+    p.add_argument("--timing-dir", type=Path, metavar="DIR", help="an earlier lab's OUT/timing: a cache "
+                                                                  "for each build job")
     p.add_argument("--gpus", help="such as 0,1 [CUDA_VISIBLE_DEVICES, else all]")
     p.add_argument("--quiet", default="", metavar="GPUS", help="of these, for nothing but what must be alone")
-    p.add_argument("--memory-gib", type=float, help="of the host [MemTotal; less than there is on a machine that grows as it is used]")
-    p.add_argument("--seconds", type=float, default=0, help="begin nothing that would end later, and end everything then")
+    p.add_argument("--memory-gib", type=float, help="of the host [MemTotal; less than there is on a "
+                                                    "machine that grows as it is used]")
+    p.add_argument("--seconds", type=float, default=0, help="begin nothing that would end later, and end "
+                                                            "everything then")
     told = "than an H200 with 16 processors: expected times and limits are as much longer [1]"
     p.add_argument("--slower", type=float, default=1, metavar="FACTOR", help=told)
-    p.add_argument("--wait-for", type=Path, metavar="FILE", help="jobs that need TensorRT begin when this file is there")
-    p.add_argument("--learn-seconds", type=int, default=90, help="of each network's encoder, and of its memory [90]")
-    p.add_argument("--track-seconds", type=int, help="of its memory alone; 0 leaves it random [as --learn-seconds]")
-    p.add_argument("--longer", default="", metavar="MODEL=FACTOR,…", help="these networks learn so many times as long: sam2_large=2.5")
-    p.add_argument("--unlearned", default="", metavar="MODELS", help="of these, with random weights: for speeds alone, at once")
-    p.add_argument("--mixed", default=",".join(MIXED), metavar="NAMES", help="of these, mixed engines are compared beside fp16's; '' for none [all models, edgetam_512]")
+    p.add_argument("--wait-for", type=Path, metavar="FILE", help="jobs that need TensorRT begin when this "
+                                                                 "file is there")
+    p.add_argument("--learn-seconds", type=int, default=90, help="of each network's encoder, and of its "
+                                                                 "memory [90]")
+    p.add_argument("--track-seconds", type=int, help="of its memory alone; 0 leaves it random [as "
+                                                     "--learn-seconds]")
+    p.add_argument("--longer", default="", metavar="MODEL=FACTOR,…", help="these networks learn so many "
+                                                                          "times as long: sam2_large=2.5")
+    p.add_argument("--unlearned", default="", metavar="MODELS", help="of these, with random weights: for "
+                                                                     "speeds alone, at once")
+    p.add_argument("--mixed", default=",".join(MIXED), metavar="NAMES", help="of these, mixed engines are "
+                                                                             "compared beside fp16's; '' "
+                                                                             "for none [all models, "
+                                                                             "edgetam_512]")
     p.add_argument("--rounds", type=int, default=3, help="of comparisons [3]")
-    p.add_argument("--hushed", type=int, default=1, help="comparisons with PyTorch that may run beside each other, each on a GPU of its own [1]")
+    p.add_argument("--hushed", type=int, default=1, help="comparisons with PyTorch that may run beside "
+                                                         "each other, each on a GPU of its own [1]")
     told = "an earlier lab's OUT/compiled, of a machine with the same GPU and PyTorch: what torch.compile chose, so that it need not choose again"
     p.add_argument("--kept-compiled", type=Path, metavar="DIR", help=told)
     told = "an earlier lab's OUT/bed: networks whose weights are there need not learn again"
@@ -73,20 +88,28 @@ def parser():
     p.add_argument("--mask-decoder", choices=COMPUTED_BY, default="engine", help=told)
     told = "what computes the memory encoder of fp16 engines, likewise [engine]"
     p.add_argument("--memory-encoder", choices=COMPUTED_BY, default="engine", help=told)
-    p.add_argument("--ort-gpu", type=Path, metavar="LIB", help="ONNX Runtime's library with the CUDA provider: a further side")
+    p.add_argument("--ort-gpu", type=Path, metavar="LIB", help="ONNX Runtime's library with the CUDA "
+                                                               "provider: a further side")
     p.add_argument("--groups", default="main", help=f"of {', '.join(GROUPS)} [main]")
-    p.add_argument("--only", default="", metavar="PATTERN,…", help="jobs of these names, and what they need: compare_edgetam,iou_*")
-    p.add_argument("--without", default="", metavar="PATTERN,…", help="optional jobs that are left out, and with them sides of comparisons: warm_*_vos_optimized_*")
-    p.add_argument("--first", default="", metavar="PATTERN,…", help="jobs that are more urgent than all others, with what they need, in this order")
+    p.add_argument("--only", default="", metavar="PATTERN,…", help="jobs of these names, and what they "
+                                                                   "need: compare_edgetam,iou_*")
+    p.add_argument("--without", default="", metavar="PATTERN,…", help="optional jobs that are left out, "
+                                                                      "and with them sides of comparisons: "
+                                                                      "warm_*_vos_optimized_*")
+    p.add_argument("--first", default="", metavar="PATTERN,…", help="jobs that are more urgent than all "
+                                                                    "others, with what they need, in this "
+                                                                    "order")
     p.add_argument("--list", action="store_true", help="show the jobs and what became of them; run nothing")
     p.add_argument("--dry-run", action="store_true", help="show their commands; run nothing")
-    p.add_argument("--check", action="store_true", help="ask all programs whether they know their flags; run nothing")
+    p.add_argument("--check", action="store_true", help="ask all programs whether they know their flags; "
+                                                        "run nothing")
     told = "rehearse: jobs only sleep this share of their time and leave results without meaning"
     p.add_argument("--fake", type=float, metavar="SHARE", help=told)
     told = "show when each job would begin, were TensorRT there after so many seconds; run nothing"
     p.add_argument("--foresee", type=float, metavar="SECONDS", help=told)
     p.add_argument("--processors", type=int, help="with --foresee: of the machine that is thought of")
-    p.add_argument("--harvest", type=Path, metavar="FILE.tar.xz", help="pack what is small and new since the last harvest; run nothing")
+    p.add_argument("--harvest", type=Path, metavar="FILE.tar.xz", help="pack what is small and new since "
+                                                                       "the last harvest; run nothing")
     p.add_argument("--limit-mb", type=float, default=14, help="of the archive, in millions of bytes [14]")
     p.add_argument("--again", action="store_true", help="with --harvest: also what was packed before")
     return p
@@ -114,7 +137,10 @@ def settings_of(args, gpus, error):
     if args.split is None or args.overlay is None:
         error("--split and --overlay are needed")
     timing = dict(zip(("fp16", "fp32"), (Path(name).absolute() for name in args.timing.split(",") if name)))
-    needed = [args.split / "JPEGImages_24fps", args.overlay, args.segtrt, *timing.values(), *(path for path in (args.ort_gpu, args.timing_dir, args.kept_compiled, args.kept_weights) if path)]
+    needed = [
+        args.split / "JPEGImages_24fps", args.overlay, args.segtrt, *timing.values(),
+        *(path for path in (args.ort_gpu, args.timing_dir, args.kept_compiled, args.kept_weights) if path)
+    ]
     if args.fake is None:
         for path in needed:
             if not path.exists():
@@ -154,21 +180,32 @@ def show(jobs, ledger, commands):
         record = ledger.record(job.name) or {}
         state = "done" if ledger.is_done(job) else record.get("state", "-")
         took = f"{record['seconds']:.0f} s" if "seconds" in record else f"~{job.expect:.0f} s"
-        print(f"{job.priority:4.4g} {job.gpu:6} {took:>7} {state:7} {job.name}" + (f"  < {' '.join(job.needs)}" if job.needs else ""))
+        print(f"{job.priority:4.4g} {job.gpu:6} {took:>7} {state:7} {job.name}" +
+              (f"  < {' '.join(job.needs)}" if job.needs else ""))
         if commands:
             print(f"      {' '.join(job.command)}")
 
 
 def facts(args, here):
     """Of this call, for OUT/lab.json, which has all calls: the machine and the command."""
-    query = ["nvidia-smi", "--query-gpu=name,driver_version,clocks.sm,clocks.mem,power.draw,temperature.gpu", "--format=csv"]
+    query = [
+        "nvidia-smi", "--query-gpu=name,driver_version,clocks.sm,clocks.mem,power.draw,temperature.gpu",
+        "--format=csv"
+    ]
     try:
         gpus = subprocess.run(query, capture_output=True, text=True, timeout=60).stdout.splitlines()
     except (OSError, subprocess.TimeoutExpired):
         gpus = []
-    version = subprocess.run([args.segtrt, "--version"], capture_output=True, text=True).stdout.strip() if args.fake is None else "fake"
-    machine_ = {"gpus": gpus, "own": here.own, "aside": here.aside, "memory_gib": here.memory_gib, "kernel": platform.release()}
-    return {"begin": time.strftime("%FT%T%z"), "command": sys.argv, "segtrt": version, "python": sys.version, "machine": machine_}
+    version = subprocess.run([args.segtrt, "--version"], capture_output=True,
+                             text=True).stdout.strip() if args.fake is None else "fake"
+    machine_ = {
+        "gpus": gpus, "own": here.own, "aside": here.aside, "memory_gib": here.memory_gib, "kernel":
+        platform.release()
+    }
+    return {
+        "begin": time.strftime("%FT%T%z"), "command": sys.argv, "segtrt": version, "python": sys.version,
+        "machine": machine_
+    }
 
 
 def main():

@@ -1,11 +1,13 @@
-"""Compares segtrt's masks with the original predictor's, or with those of another run of segtrt, frame by frame.
+"""Compares segtrt's masks with the original predictor's, or with those of another run of segtrt,
+frame by frame.
 
     segtrt bench … --save-masks
     python onnx/reference.py … --out run.npz
     python onnx/compare_masks.py OUT_DIR/masks/CLIP__objOBJECT__TAG.json run.npz
     python onnx/compare_masks.py OUT_DIR/masks OTHER_OUT_DIR/masks
 
-Prints the IoU of each frame (with two folders one line a file), their mean and minimum; ends with 1 below --min-iou.
+Prints the IoU of each frame (with two folders one line a file), their mean and minimum; ends with 1
+below --min-iou.
 """
 
 import argparse
@@ -53,7 +55,8 @@ def masks_of(path):
 
 
 def reference_of(path, first):
-    """Masks by frame of a mask file or of a run of onnx/reference.py, which counts from the prompted frame `first`."""
+    """Masks by frame of a mask file or of a run of onnx/reference.py, which counts from the
+    prompted frame `first`."""
     if Path(path).suffix == ".json":
         return masks_of(path)
     with np.load(path) as run:
@@ -81,11 +84,14 @@ def summary(values):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("segtrt", type=Path, help="mask file of segtrt (JSON), or a folder of such")
-    parser.add_argument("reference", type=Path, help="run of onnx/reference.py (.npz), mask file, or folder of mask files")
+    parser.add_argument("reference", type=Path, help="run of onnx/reference.py (.npz), mask file, or "
+                                                     "folder of mask files")
     parser.add_argument("--min-iou", type=float, default=0.0, help="end with 1 below this")
     args = parser.parse_args()
     if args.segtrt.is_dir():
-        names = sorted(path.name for path in args.segtrt.glob("*.json") if (args.reference / path.name).exists())
+        names = sorted(path.name
+                       for path in args.segtrt.glob("*.json")
+                       if (args.reference / path.name).exists())
         if not names:
             sys.exit(f"error: {args.segtrt} and {args.reference} have no mask file of one name")
         values = []

@@ -23,7 +23,8 @@ except ModuleNotFoundError as missing:
 
 # The default of --encoder with --segments, for SAM 2.1 in fp16.
 USUAL_ENCODER = "trunk"
-# Models whose mask decoder and memory encoder run as CUDA kernels by default: their masks were measured with them over whole clips.
+# Models whose mask decoder and memory encoder run as CUDA kernels by default: their masks were
+# measured with them over whole clips.
 MEASURED_WITH_KERNELS = ("edgetam", "sam2.1_tiny")
 
 
@@ -36,25 +37,30 @@ def parse():
     parser.add_argument(
         "--segments",
         action="store_true",
-        help="also write the track step split at its attentions (track_keys, track_seg*) and SAM 2.1's encoder in parts "
+        help="also write the track step split at its attentions (track_keys, track_seg*) and SAM 2.1's "
+             "encoder in parts "
         "(encoder_cut*): in fp16 as --encoder says, in fp32 where it has more than 24 blocks",
     )
     parser.add_argument(
         "--encoder",
         choices=("trunk", "engine"),
-        help="what computes SAM 2.1's image encoder. trunk: CUDA kernels compute all Hiera blocks, TensorRT computes stem and neck; "
+        help="what computes SAM 2.1's image encoder. trunk: CUDA kernels compute all Hiera blocks, "
+             "TensorRT computes stem and neck; "
         "needs --precision fp16 (default with --segments). engine: TensorRT computes all of it",
     )
     parser.add_argument(
         "--mask-decoder",
         choices=("cuda", "engine"),
-        help="what computes the mask decoder of the track step. cuda: CUDA kernels; adds a weights file and the graph track_image; "
-        "needs --segments --precision fp16 (default for EdgeTAM and SAM 2.1 tiny). engine: TensorRT, in the last segment",
+        help="what computes the mask decoder of the track step. cuda: CUDA kernels; adds a weights file "
+             "and the graph track_image; "
+        "needs --segments --precision fp16 (default for EdgeTAM and SAM 2.1 tiny). engine: TensorRT, in "
+        "the last segment",
     )
     parser.add_argument(
         "--memory-encoder",
         choices=("cuda", "engine"),
-        help="what computes the memory encoder. cuda: CUDA kernels; adds a weights file; needs --precision fp16 (default for "
+        help="what computes the memory encoder. cuda: CUDA kernels; adds a weights file; needs --precision "
+             "fp16 (default for "
         "EdgeTAM and SAM 2.1 tiny with --segments). engine: TensorRT, from the graph memory",
     )
     parser.add_argument(
@@ -78,11 +84,14 @@ def parse():
     args = parser.parse_args()
     family = spec_of(args.model).family
     if args.encoder == "trunk" and family != "sam2.1":
-        parser.error(f"--encoder trunk is for SAM 2.1: the encoder of {args.model} has no Hiera blocks; leave --encoder out")
+        parser.error(f"--encoder trunk is for SAM 2.1: the encoder of {args.model} has no Hiera blocks; "
+                     f"leave --encoder out")
     if args.encoder == "trunk" and args.precision != "fp16":
-        parser.error("--encoder trunk needs --precision fp16: the CUDA kernels compute in fp16; for fp32 leave --encoder out")
+        parser.error("--encoder trunk needs --precision fp16: the CUDA kernels compute in fp16; for fp32 "
+                     "leave --encoder out")
     if args.mask_decoder == "cuda" and not (args.segments and args.precision == "fp16"):
-        parser.error("--mask-decoder cuda needs --segments --precision fp16: its CUDA kernels follow the segments and compute in fp16")
+        parser.error("--mask-decoder cuda needs --segments --precision fp16: its CUDA kernels follow the "
+                     "segments and compute in fp16")
     if args.memory_encoder == "cuda" and args.precision != "fp16":
         parser.error("--memory-encoder cuda needs --precision fp16: its CUDA kernels compute in fp16")
     if args.encoder is None:

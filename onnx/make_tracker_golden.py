@@ -1,6 +1,7 @@
 """Writes tests/data/tracker/*.json: what the tracker must do, from the original predictor.
 
-    python onnx/make_tracker_golden.py --checkpoint onnx/bundles/edgetam_mini_256_fp32/edgetam_mini.safetensors
+python onnx/make_tracker_golden.py --checkpoint
+onnx/bundles/edgetam_mini_256_fp32/edgetam_mini.safetensors
 
 `edgetam_mini_20.json`: Meta's own video predictor class with the edgetam_mini modules
 over 20 synthetic frames, one click on frame 0; per frame a summary of the low-resolution

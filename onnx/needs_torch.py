@@ -1,4 +1,5 @@
-"""What most of the exporter's tests need; without it a test's module that imports this first is skipped, loudly."""
+"""What most of the exporter's tests need; without it a test's module that imports this first is
+skipped, loudly."""
 
 import sys
 import unittest
@@ -7,5 +8,6 @@ try:
     import torch
     import onnx, onnxruntime, safetensors, scipy
 except ImportError as missing:
-    print(f"SKIPPED: {missing}; the exporter's tests need it: pip install -r onnx/requirements.txt", file=sys.stderr)
+    print(f"SKIPPED: {missing}; the exporter's tests need it: pip install -r onnx/requirements.txt",
+          file=sys.stderr)
     raise unittest.SkipTest(str(missing)) from missing

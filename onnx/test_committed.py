@@ -1,4 +1,5 @@
-"""Tests of what is committed and of what needs no PyTorch: `python -m unittest discover onnx`, or `python onnx/test_committed.py` alone.
+"""Tests of what is committed and of what needs no PyTorch: `python -m unittest discover onnx`, or
+`python onnx/test_committed.py` alone.
 
 `make test` runs these in its own environment, which has numpy, onnx and ONNX Runtime.
 """
@@ -37,9 +38,10 @@ class SmallBundle(unittest.TestCase):
             self.assertEqual(hashlib.sha256(data).hexdigest(), graph["sha256"], graph["file"])
             self.assertGreater(graph["flops"], 1_000_000)
             total += len(data)
-        # Every clone carries it, and the package, of which crates.io takes 10 MB: it is nearly half of that. Graphs repeat the
-        # weights that they share; the encoder of two frames and the padded track step, which made 4.3 MB of 3.1, are there because
-        # benches of batches and runs on GPUs are tested with them.
+        # Every clone carries it, and the package, of which crates.io takes 10 MB: it is nearly half
+        # of that. Graphs repeat the weights that they share; the encoder of two frames and the
+        # padded track step, which made 4.3 MB of 3.1, are there because benches of batches and runs
+        # on GPUs are tested with them.
         self.assertLess(total, 5_000_000)
 
     def test_graphs_are_static_opset_17_with_the_declared_ports(self):

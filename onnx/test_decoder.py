@@ -1,7 +1,8 @@
 """Tests of the mask decoder from its file of weights: `python onnx/test_decoder.py` (half a minute).
 
-What segexport/decoder_run.py computes from the file, as segtrt's kernels do, against the track step's decoder in fp32. Meta's SAM 2 and
-EdgeTAM are needed, each in a process of its own; the tests of one that is missing are skipped, loudly.
+What segexport/decoder_run.py computes from the file, as segtrt's kernels do, against the track
+step's decoder in fp32. Meta's SAM 2 and EdgeTAM are needed, each in a process of its own; the tests
+of one that is missing are skipped, loudly.
 """
 
 import needs_torch  # in front of what it looks for
@@ -38,7 +39,8 @@ LOGITS, POINTER, NUMBERS = 1e-2, 5e-3, 1e-3
 
 
 def track_of(model, name, side, seed=0):
-    """A Track with random weights whose attentions tell tokens apart and whose biases are not next to nothing."""
+    """A Track with random weights whose attentions tell tokens apart and whose biases are not next
+    to nothing."""
     weights.load_random(model, seed, family=models.spec_of(name).family, side=side)
     for key, value in model.sam_mask_decoder.transformer.named_parameters():
         if key.endswith("q_proj.weight"):
@@ -49,7 +51,8 @@ def track_of(model, name, side, seed=0):
 
 
 def frame_of(track, seed=0):
-    """The image [1,N,C] as the memory attention's norm leaves it, and the finer features; f16 values as f32."""
+    """The image [1,N,C] as the memory attention's norm leaves it, and the finer features; f16
+    values as f32."""
     generator = torch.Generator().manual_seed(seed)
     draw = lambda *shape: torch.randn(shape, generator=generator)
     grid, norm = track.grid, track.memory.norm
@@ -116,7 +119,8 @@ class Decoder:
                     worst[name] = max(worst.get(name, 0.0), float(value))
                     self.assertLess(value, 1.0, f"{name}, mask {answer.choice} at {side} pixels")
         self.assertTrue(all(mask in (None, choice) for mask, choice in chosen), chosen)
-        print(f"{self.NAME}: of what is allowed {({name: round(value, 2) for name, value in worst.items()})}", file=sys.stderr)
+        print(f"{self.NAME}: of what is allowed "
+              f"{({name: round(value, 2) for name, value in worst.items()})}", file=sys.stderr)
 
     def test_an_object_that_is_gone_has_no_mask_and_no_pointer_of_its_own(self):
         track = track_of(self.model, self.NAME, self.SIDE)
@@ -126,7 +130,8 @@ class Decoder:
         low, iou, pointer, score, ious = track.decode(*frame)
         answer = compute(tensors, *(x[0].numpy() for x in frame), table["probable"])
         self.assertLess(answer.score, 0.0)
-        self.assertTrue((answer.low == ABSENT).all() and answer.low.shape == low.shape[2:] and (low == float(ABSENT)).all())
+        self.assertTrue((answer.low == ABSENT).all() and answer.low.shape == low.shape[2:]
+                        and (low == float(ABSENT)).all())
         np.testing.assert_array_equal(answer.pointer, track.no_pointer.reshape(-1).numpy())
         self.assertLess(max(off(answer, low, iou, pointer, score, ious).values()), 1.0)
 
@@ -137,9 +142,11 @@ class Decoder:
         frame = frame_of(track)
         expected = track.decode(*frame)
         for name, value in tensors.items():
-            answer = compute(tensors | {name: np.flip(value)}, *(x[0].numpy() for x in frame), table["probable"])
+            answer = compute(tensors | {name: np.flip(value)}, *(x[0].numpy() for x in frame),
+                             table["probable"])
             away = max(off(answer, *expected).values())
-            # The former is of objects that are gone; the latter adds the same to a head's scores of all tokens.
+            # The former is of objects that are gone; the latter adds the same to a head's scores of
+            # all tokens.
             if name == "decoder.heads.no_pointer" or name.endswith(".write.key_bias"):
                 self.assertLess(away, 1.0, name)
             else:
@@ -157,17 +164,23 @@ class Decoder:
         def widen(track, two_way):
             two_way.last.v = nn.Linear(256, 256)
 
-        refused("attention with 4 heads, expected 8", lambda track, two_way: setattr(two_way.blocks[1].to_image, "heads", 4))
+        refused("attention with 4 heads, expected 8",
+                lambda track, two_way: setattr(two_way.blocks[1].to_image, "heads", 4))
         refused("norms with 1e-06 below", lambda track, two_way: setattr(two_way.norm, "eps", 1e-6))
-        refused("a hidden layer without ReLU", lambda track, two_way: setattr(two_way.blocks[0], "act", nn.GELU()))
-        refused("expected the exact GELU", lambda track, two_way: setattr(track.decoder, "act", nn.GELU(approximate="tanh")))
+        refused("a hidden layer without ReLU",
+                lambda track, two_way: setattr(two_way.blocks[0], "act", nn.GELU()))
+        refused("expected the exact GELU",
+                lambda track, two_way: setattr(track.decoder, "act", nn.GELU(approximate="tanh")))
         refused("1 layers", lambda track, two_way: setattr(two_way, "blocks", two_way.blocks[:1]))
         refused("a map of 3 tokens", lambda track, two_way: setattr(track.decoder, "grid", 3))
         refused(r"decoder.last.values has the shape \[256, 256\], .*\[128, 256\]", widen)
-        refused("decoder.layers.0.up has values beyond f16", lambda track, two_way: two_way.blocks[0].up.weight.data[0].fill_(1e6))
-        refused("decoder.first has values beyond f16", lambda track, two_way: two_way.blocks[0].to_image.k.weight.data.mul_(1e6))
+        refused("decoder.layers.0.up has values beyond f16",
+                lambda track, two_way: two_way.blocks[0].up.weight.data[0].fill_(1e6))
+        refused("decoder.first has values beyond f16",
+                lambda track, two_way: two_way.blocks[0].to_image.k.weight.data.mul_(1e6))
         says = "no multimask_output_for_tracking; export with --mask-decoder engine"
-        with mock.patch.object(self.model, "multimask_output_for_tracking", False), self.assertRaisesRegex(ExportError, says):
+        with mock.patch.object(self.model, "multimask_output_for_tracking",
+                               False), self.assertRaisesRegex(ExportError, says):
             decoder_weights.check_tracking(self.model)
 
     def test_the_last_segment_ends_in_what_the_file_goes_on_from(self):
@@ -178,13 +191,18 @@ class Decoder:
         *_, last = graphs._segments(track, contract, features, [], "cuda")
         self.assertEqual([port.name for port in whole.inputs], ["x", "o", "hr0", "hr1"])
         self.assertEqual((last.role, [port.name for port in last.inputs]), ("track_image", ["x", "o"]))
-        self.assertEqual([(port.name, port.dtype, port.shape) for port in last.outputs], [("y", "f", ("B", track.grid**2, 256))])
+        self.assertEqual([(port.name, port.dtype, port.shape) for port in last.outputs],
+                         [("y", "f", ("B", track.grid**2, 256))])
         proto = to_onnx(last)
         self.assertLess(flops.count(proto), 2 * track.grid**2 * 256 * (64 + 2 * 2048) * 1.01)
         proto = to_fp16(proto, last)
         check(proto, last.role)
         random = np.random.default_rng(0)
-        fed = {port.name: random.standard_normal([1 if n == "B" else n for n in port.shape]).astype(np.float16) for port in last.inputs}
+        fed = {
+            port.name: random.standard_normal([1 if n == "B" else n
+                                               for n in port.shape]).astype(np.float16)
+            for port in last.inputs
+        }
         session = ort.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
         y, = session.run(None, fed)
         self.assertEqual(y.dtype, np.float16)
@@ -196,8 +214,16 @@ class Decoder:
 
     def test_fp32_and_bundles_without_segments_are_refused(self):
         for options in (dict(precision="fp32", segments=True), dict(precision="fp16", segments=False)):
-            with tempfile.TemporaryDirectory() as folder, self.assertRaisesRegex(ExportError, "--segments --precision fp16"):
-                write_bundle(self.model, self.NAME, self.SIDE, options["precision"], {}, "-", folder, segments=options["segments"], mask_decoder="cuda")
+            with tempfile.TemporaryDirectory() as folder, self.assertRaisesRegex(
+                    ExportError, "--segments --precision fp16"):
+                write_bundle(self.model,
+                             self.NAME,
+                             self.SIDE,
+                             options["precision"], {},
+                             "-",
+                             folder,
+                             segments=options["segments"],
+                             mask_decoder="cuda")
 
 
 class OfSam21(Decoder, unittest.TestCase):

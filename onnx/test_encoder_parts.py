@@ -1,4 +1,5 @@
-"""Tests of encoders in parts, on small Hieras: `python -m unittest discover onnx`, or `python onnx/test_encoder_parts.py` alone.
+"""Tests of encoders in parts, on small Hieras: `python -m unittest discover onnx`, or `python
+onnx/test_encoder_parts.py` alone.
 
 Meta's SAM 2 or EdgeTAM's copy of it is needed; without either most is skipped, loudly.
 """
@@ -43,23 +44,39 @@ def hiera_code():
     raise unittest.SkipTest(refusals[-1])
 
 
-def small_encoder(side=SIDE, channels=16, stages=(1, 2, 3, 1), attentions=(4,), windows=(4, 4, 4, 4), **options):
+def small_encoder(side=SIDE,
+                  channels=16,
+                  stages=(1, 2, 3, 1),
+                  attentions=(4, ),
+                  windows=(4, 4, 4, 4),
+                  **options):
     """An Encoder with a Hiera trunk and random weights, and the ports of its features."""
     hiera_code()
     from sam2.modeling.backbones.hieradet import Hiera
     from sam2.modeling.backbones.image_encoder import FpnNeck
 
     torch.manual_seed(0)
-    trunk = Hiera(embed_dim=channels, stages=stages, global_att_blocks=attentions, window_spec=windows, **options)
+    trunk = Hiera(embed_dim=channels,
+                  stages=stages,
+                  global_att_blocks=attentions,
+                  window_spec=windows,
+                  **options)
     with torch.no_grad():
-        for block in trunk.blocks:  # attention that tells places apart, and biases that are not next to nothing
+        # Attention that tells places apart, and biases that are not next to nothing.
+        for block in trunk.blocks:
             block.attn.qkv.weight.mul_(3.0)
             block.attn.qkv.bias.normal_()
-    neck = FpnNeck(nn.Identity(), 24, [channels * n for n in (8, 4, 2, 1)], fpn_interp_model="nearest", fpn_top_down_levels=[2, 3])
+    neck = FpnNeck(nn.Identity(),
+                   24, [channels * n for n in (8, 4, 2, 1)],
+                   fpn_interp_model="nearest",
+                   fpn_top_down_levels=[2, 3])
     decoder = SimpleNamespace(conv_s0=nn.Conv2d(24, 3, 1), conv_s1=nn.Conv2d(24, 6, 1))
-    model = SimpleNamespace(image_encoder=SimpleNamespace(trunk=trunk.eval(), neck=neck), sam_mask_decoder=decoder)
+    model = SimpleNamespace(image_encoder=SimpleNamespace(trunk=trunk.eval(), neck=neck),
+                            sam_mask_decoder=decoder)
     grid = side // 16
-    shapes = {"feat": (1, 24, grid, grid), "hr0": (1, 3, 4 * grid, 4 * grid), "hr1": (1, 6, 2 * grid, 2 * grid)}
+    shapes = {
+        "feat": (1, 24, grid, grid), "hr0": (1, 3, 4 * grid, 4 * grid), "hr1": (1, 6, 2 * grid, 2 * grid)
+    }
     return Encoder(model, side).eval(), [graphs.Port(name, "f", shape) for name, shape in shapes.items()]
 
 
@@ -146,7 +163,10 @@ class Options(unittest.TestCase):
             (["--model", "edgetam", "--precision", "fp16"], "the encoder of edgetam has no Hiera blocks"),
             (["--model", "sam2.1_tiny"], "--encoder trunk needs --precision fp16"),
         ):
-            command = [sys.executable, str(HERE / "export.py"), "--encoder", "trunk", "--random-weights", "0", "--out", "-"]
+            command = [
+                sys.executable,
+                str(HERE / "export.py"), "--encoder", "trunk", "--random-weights", "0", "--out", "-"
+            ]
             result = subprocess.run([*command, *flags], capture_output=True, text=True)
             self.assertEqual(result.returncode, 2, result.stderr)
             self.assertIn(says, result.stderr)

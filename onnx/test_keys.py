@@ -1,7 +1,8 @@
-"""Tests of the memory attention's keys from the file beside a trunk: `python onnx/test_keys.py` (half a minute).
+"""Tests of the memory attention's keys from the file beside a trunk: `python onnx/test_keys.py`
+(half a minute).
 
-What segexport/keys.py computes from the file, as segtrt's kernel does, against the graph `track_keys` in ONNX Runtime. Meta's SAM 2 is
-needed; without it this is skipped, loudly.
+What segexport/keys.py computes from the file, as segtrt's kernel does, against the graph
+`track_keys` in ONNX Runtime. Meta's SAM 2 is needed; without it this is skipped, loudly.
 """
 
 import needs_torch  # in front of what it looks for
@@ -37,9 +38,16 @@ class KeysBesideATrunk(unittest.TestCase):
         weights.load_random(model, 0, family="sam2.1", side=SIDE)
         with tempfile.TemporaryDirectory() as folder:
             source = {"source": "random", "seed": 0}
-            path = write_bundle(
-                model, "sam2.1_tiny", SIDE, "fp16", source, "-", folder, segments=True, encoder="trunk", say=lambda line: None
-            )
+            path = write_bundle(model,
+                                "sam2.1_tiny",
+                                SIDE,
+                                "fp16",
+                                source,
+                                "-",
+                                folder,
+                                segments=True,
+                                encoder="trunk",
+                                say=lambda line: None)
             trunk = tomllib.loads((path / "manifest.toml").read_text())["trunk"]
             tensors, bundle = load_file(path / trunk["file"]), Bundle(path)
             tokens = (SIDE // 16) ** 2
@@ -48,7 +56,8 @@ class KeysBesideATrunk(unittest.TestCase):
             self.assertEqual(len(trunk["block"]), 12)
             random = np.random.default_rng(0)
             bank = {
-                "mem": random.standard_normal((1, graphs.MAX_MEMORIES, tokens, keys.TOKEN)).astype(np.float16),
+                "mem": random.standard_normal(
+                    (1, graphs.MAX_MEMORIES, tokens, keys.TOKEN)).astype(np.float16),
                 "tidx": np.array([6, 3, 4, 5, 0, 1, 2]),
                 "ptrs": random.standard_normal((1, graphs.MAX_POINTERS, keys.KEY)).astype(np.float16),
                 "ptr_t": (np.arange(graphs.MAX_POINTERS) / 15).astype(np.float32),
@@ -61,7 +70,8 @@ class KeysBesideATrunk(unittest.TestCase):
             self.assertEqual(of_file.shape, of_graph.shape)
             of_pointers = slice(graphs.MAX_MEMORIES * tokens, None)
             self.assertLess(off(of_file, of_graph), 6e-4, f"layer {layer}")
-            self.assertLess(off(of_file[of_pointers], of_graph[of_pointers]), 6e-4, f"pointers, layer {layer}")
+            self.assertLess(off(of_file[of_pointers], of_graph[of_pointers]), 6e-4,
+                            f"pointers, layer {layer}")
         # The comparison must be able to fail.
         wrong = keys.compute(tensors, bank["mem"][0], np.arange(7), bank["ptrs"][0], bank["ptr_t"])
         self.assertGreater(off(wrong[0].astype(np.float64), expected["k0"][0].astype(np.float64)), 1e-2)

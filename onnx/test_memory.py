@@ -1,7 +1,8 @@
 """Tests of the memory encoder from its file of weights: `python onnx/test_memory.py` (a minute).
 
-What segexport/memory_run.py computes from the file, as segtrt's kernels do, against the memory graph's module in fp32. Meta's SAM 2 and
-EdgeTAM are needed, each in a process of its own; the tests of one that is missing are skipped, loudly.
+What segexport/memory_run.py computes from the file, as segtrt's kernels do, against the memory
+graph's module in fp32. Meta's SAM 2 and EdgeTAM are needed, each in a process of its own; the tests
+of one that is missing are skipped, loudly.
 """
 
 import needs_torch  # in front of what it looks for
@@ -36,7 +37,8 @@ LIMIT = 2e-3
 
 
 def randomise(model, name, side, seed=0):
-    """Random weights of which none is next to nothing or one for all channels, and attentions that tell tokens apart."""
+    """Random weights of which none is next to nothing or one for all channels, and attentions that
+    tell tokens apart."""
     weights.load_random(model, seed, family=models.spec_of(name).family, side=side)
     generator = torch.Generator().manual_seed(seed)
     parts = [model.memory_encoder, getattr(model, "spatial_perceiver", None)]
@@ -55,9 +57,11 @@ def randomise(model, name, side, seed=0):
 
 
 def frame_of(grid, seed=0):
-    """Features and logits of both signs, f16 values as f32; some of the mask is far out, as tracked masks are."""
+    """Features and logits of both signs, f16 values as f32; some of the mask is far out, as tracked
+    masks are."""
     generator = torch.Generator().manual_seed(seed)
-    feat, low = torch.randn((1, 256, grid, grid), generator=generator), torch.randn((1, 1, 4 * grid, 4 * grid), generator=generator)
+    feat, low = torch.randn((1, 256, grid, grid), generator=generator), torch.randn(
+        (1, 1, 4 * grid, 4 * grid), generator=generator)
     return feat.half().float(), (4.0 * low).half().float() - 30.0 * (low > 1.5)
 
 
@@ -112,7 +116,8 @@ class Memory:
             tensors, table = of_file(encoder)
             numbers = dict(grid=side // 16, scale=20.0, offset=-10.0, latents=self.LATENTS)
             self.assertEqual({name: table[name] for name in numbers}, numbers)
-            for seed, (score, binary) in enumerate(((3.0, 0.0), (3.0, 1.0), (-3.0, 0.0), (0.0, 1.0), (-3.0, 0.0))):
+            for seed, (score, binary) in enumerate(
+                ((3.0, 0.0), (3.0, 1.0), (-3.0, 0.0), (0.0, 1.0), (-3.0, 0.0))):
                 feat, low = frame_of(side // 16, seed)
                 if seed == 4:  # as the track step leaves an object that is gone
                     low[:] = -1024.0
@@ -120,7 +125,8 @@ class Memory:
                 away = away_of(made_of(tensors, table, *frame), expected_of(encoder, *frame))
                 worst[side] = max(worst.get(side, 0.0), away)
                 self.assertLess(away, LIMIT, f"score {score}, binary {binary} at {side} pixels")
-        print(f"{self.NAME}: away by {({side: round(value, 5) for side, value in worst.items()})}", file=sys.stderr)
+        print(f"{self.NAME}: away by {({side: round(value, 5) for side, value in worst.items()})}",
+              file=sys.stderr)
 
     def test_every_tensor_counts(self):
         # Else the test above would not see a wrong layout.
@@ -140,7 +146,8 @@ class Memory:
             for begin, count in zip(np.cumsum([0, *pieces]), pieces):
                 changed = tensors | {name: value.copy()}
                 changed[name][begin : begin + count] = np.flip(value[begin : begin + count])
-                made = perceive(changed, memory, side // 16) if self.LATENTS else made_of(changed, table, *frame)
+                made = perceive(changed, memory, side //
+                                16) if self.LATENTS else made_of(changed, table, *frame)
                 away = away_of(made, expected)
                 if name == "memory.absent" and encoder.absent is None:
                     self.assertFalse(value.any())
@@ -157,7 +164,8 @@ class Memory:
         graph = next(graph for graph in graphs.graphs_of(self.model, self.SIDE) if graph.role == "memory")
         whole, own = flops.count(to_onnx(graph)), memory_weights.work_of(self.SIDE // 16, self.LATENTS)
         if self.LATENTS:
-            # Keys and values of two layers' windows, the first queries of all tokens; for it, elementwise there, two sums of windows.
+            # Keys and values of two layers' windows, the first queries of all tokens; for it,
+            # elementwise there, two sums of windows.
             tokens = (self.SIDE // 16) ** 2
             whole += 2 * (2 * tokens * (2 * 64 - 2 * 64 * 64) - 256 * 64 * 64)
         self.assertEqual(own, whole)
@@ -178,65 +186,108 @@ class Memory:
             value.data.flatten()[0] = 1e6
 
         mask, block = "a mask's convolution that is not 3x3", "a block whose convolution is not 7x7 in each of 256"
-        refused("a mask that does not go through 4 times", lambda encoder: put(encoder.downsample, 2, nn.ReLU()))
-        refused("a mask that does not go through 4 times", lambda encoder: setattr(encoder, "downsample", encoder.downsample[3:]))
+        refused("a mask that does not go through 4 times",
+                lambda encoder: put(encoder.downsample, 2, nn.ReLU()))
+        refused("a mask that does not go through 4 times",
+                lambda encoder: setattr(encoder, "downsample", encoder.downsample[3:]))
         refused(mask, lambda encoder: setattr(encoder.downsample[3], "stride", (4, 4)))
-        refused(mask, lambda encoder: put(encoder.downsample, 0, nn.Conv2d(1, 4, 3, 2, 1, padding_mode="reflect")))
+        refused(
+            mask,
+            lambda encoder: put(encoder.downsample, 0, nn.Conv2d(1, 4, 3, 2, 1, padding_mode="reflect")))
         refused("no 1x1 convolution", lambda encoder: setattr(encoder, "out", nn.Identity()))
-        refused("no 1x1 convolution", lambda encoder: setattr(encoder, "feature", nn.Conv2d(256, 256, 1, bias=False)))
+        refused("no 1x1 convolution",
+                lambda encoder: setattr(encoder, "feature", nn.Conv2d(256, 256, 1, bias=False)))
         refused("1 blocks, expected 2", lambda encoder: setattr(encoder, "fuser", encoder.fuser[:1]))
-        refused(block, lambda encoder: setattr(encoder.fuser[1], "dw", nn.Conv2d(256, 256, 5, padding=2, groups=256)))
+        refused(
+            block,
+            lambda encoder: setattr(encoder.fuser[1], "dw", nn.Conv2d(256, 256, 5, padding=2, groups=256)))
         refused(block, lambda encoder: setattr(encoder.fuser[0], "dw", nn.Conv2d(256, 256, 7, padding=3)))
-        refused("an activation that is not the exact", lambda encoder: setattr(encoder.fuser[0], "act", nn.GELU(approximate="tanh")))
-        refused("norms of channels with 1e-05 below", lambda encoder: setattr(encoder.downsample[4], "eps", 1e-5))
-        refused("norms of channels with 1e-05 below", lambda encoder: setattr(encoder.fuser[1].norm, "eps", 1e-5))
+        refused("an activation that is not the exact",
+                lambda encoder: setattr(encoder.fuser[0], "act", nn.GELU(approximate="tanh")))
+        refused("norms of channels with 1e-05 below",
+                lambda encoder: setattr(encoder.downsample[4], "eps", 1e-5))
+        refused("norms of channels with 1e-05 below",
+                lambda encoder: setattr(encoder.fuser[1].norm, "eps", 1e-5))
         refused("a map of 5 tokens", lambda encoder: setattr(encoder, "pixels", 25))
         refused("a mask times inf", lambda encoder: setattr(encoder, "scale", float("inf")))
-        refused(r"memory.out has the shape \[32, 256\], .*\[64, 256\]", lambda encoder: setattr(encoder, "out", nn.Conv2d(256, 32, 1)))
-        refused("memory.widen.weight has values beyond f16", lambda encoder: larger(encoder.downsample[6].weight))
-        refused("memory.blocks.1.down has values beyond f16", lambda encoder: larger(encoder.fuser[1].down.weight))
+        refused(r"memory.out has the shape \[32, 256\], .*\[64, 256\]",
+                lambda encoder: setattr(encoder, "out", nn.Conv2d(256, 32, 1)))
+        refused("memory.widen.weight has values beyond f16",
+                lambda encoder: larger(encoder.downsample[6].weight))
+        refused("memory.blocks.1.down has values beyond f16",
+                lambda encoder: larger(encoder.fuser[1].down.weight))
         if not self.LATENTS:
             return
 
         def perceiver(says, change):
             refused(says, lambda encoder: change(encoder.perceiver, encoder.perceiver.layers))
 
-        perceiver("128 latents of all tokens", lambda whole, layers: setattr(whole, "flat", whole.flat[:, :128]))
-        perceiver("1 layers of latents, expected 2", lambda whole, layers: setattr(whole, "layers", layers[:1]))
+        perceiver("128 latents of all tokens",
+                  lambda whole, layers: setattr(whole, "flat", whole.flat[:, :128]))
+        perceiver("1 layers of latents, expected 2",
+                  lambda whole, layers: setattr(whole, "layers", layers[:1]))
         perceiver("norm, linear, GELU, linear", lambda whole, layers: put(layers[0].ff, 2, nn.ReLU()))
-        perceiver("latents that is not the exact GELU", lambda whole, layers: put(layers[1].self_ff, 2, nn.GELU(approximate="tanh")))
-        perceiver("a product of latents with a bias", lambda whole, layers: setattr(layers[1], "out", nn.Linear(64, 64)))
-        perceiver("norms of latents with 1e-06 below", lambda whole, layers: setattr(layers[1].norm_self, "eps", 1e-6))
+        perceiver("latents that is not the exact GELU",
+                  lambda whole, layers: put(layers[1].self_ff, 2, nn.GELU(approximate="tanh")))
+        perceiver("a product of latents with a bias",
+                  lambda whole, layers: setattr(layers[1], "out", nn.Linear(64, 64)))
+        perceiver("norms of latents with 1e-06 below",
+                  lambda whole, layers: setattr(layers[1].norm_self, "eps", 1e-6))
         narrow = nn.Linear(64, 128, bias=False)
-        perceiver(r"latents.layers.0.ff.up has the shape \[128, 64\]", lambda whole, layers: put(layers[0].ff, 1, narrow))
+        perceiver(r"latents.layers.0.ff.up has the shape \[128, 64\]",
+                  lambda whole, layers: put(layers[0].ff, 1, narrow))
         large = "latents.windows.halves has values beyond"
-        perceiver(large, lambda whole, layers: [part.weight.data.mul_(5e3) for part in (layers[1].k, layers[1].q)])
-        refused("24 tokens a side, which are no 16 windows", lambda encoder: setattr(encoder, "pixels", 24**2))
+        perceiver(large,
+                  lambda whole, layers: [part.weight.data.mul_(5e3) for part in (layers[1].k, layers[1].q)])
+        refused("24 tokens a side, which are no 16 windows",
+                lambda encoder: setattr(encoder, "pixels", 24**2))
 
     def test_a_bundle_has_the_file_beside_the_graph(self):
         alone = [graph for graph in graphs.graphs_of(self.model, self.SIDE) if graph.role == "memory"]
         with tempfile.TemporaryDirectory() as out, mock.patch.object(manifest, "graphs_of", lambda *_: alone):
             for memory in ("engine", "cuda"):
-                folder = manifest.write_bundle(self.model, self.NAME, self.SIDE, "fp16", {}, "-", out, say=lambda _: None, memory_encoder=memory)
+                folder = manifest.write_bundle(self.model,
+                                               self.NAME,
+                                               self.SIDE,
+                                               "fp16", {},
+                                               "-",
+                                               out,
+                                               say=lambda _: None,
+                                               memory_encoder=memory)
                 said = tomllib.loads((folder / "manifest.toml").read_text())
                 self.assertEqual([graph["role"] for graph in said["graph"]], ["memory"])
-                self.assertEqual(("memory_encoder" in said, (folder / memory_weights.FILE).exists()), (memory == "cuda",) * 2)
+                self.assertEqual(("memory_encoder" in said, (folder / memory_weights.FILE).exists()),
+                                 (memory == "cuda", ) * 2)
             table = said["memory_encoder"]
-            self.assertEqual(list(table), ["file", "bytes", "sha256", "flops", "grid", "scale", "offset", "latents"])
+            self.assertEqual(list(table),
+                             ["file", "bytes", "sha256", "flops", "grid", "scale", "offset", "latents"])
             data = (folder / table["file"]).read_bytes()
             self.assertEqual((hashlib.sha256(data).hexdigest(), len(data)), (table["sha256"], table["bytes"]))
             tensors, frame = load_file(folder / table["file"]), (*frame_of(self.SIDE // 16), -1.0, 1.0)
             session = ort.InferenceSession(folder / "memory.onnx", providers=["CPUExecutionProvider"])
-            fed = [frame[0].half().numpy(), frame[1].numpy(), np.full((1, 1), frame[2], np.float32), np.full(1, frame[3], np.float32)]
+            fed = [
+                frame[0].half().numpy(), frame[1].numpy(),
+                np.full((1, 1), frame[2], np.float32),
+                np.full(1, frame[3], np.float32)
+            ]
             mem, = session.run(None, dict(zip(("feat", "low", "score", "binar"), fed)))
             self.assertLess(away_of(made_of(tensors, table, *frame), mem[0].astype(np.float32)), LIMIT)
 
     def test_fp32_is_refused(self):
         says = "--precision fp16"
         with tempfile.TemporaryDirectory() as folder, self.assertRaisesRegex(ExportError, says):
-            manifest.write_bundle(self.model, self.NAME, self.SIDE, "fp32", {}, "-", folder, memory_encoder="cuda")
-        options = f"--model {self.NAME} --random-weights 0 --out nowhere --memory-encoder cuda --precision fp32".split()
-        result = subprocess.run([sys.executable, HERE / "export.py", *options], capture_output=True, text=True)
+            manifest.write_bundle(self.model,
+                                  self.NAME,
+                                  self.SIDE,
+                                  "fp32", {},
+                                  "-",
+                                  folder,
+                                  memory_encoder="cuda")
+        options = f"--model {self.NAME} --random-weights 0 --out nowhere --memory-encoder cuda --precision fp32".split(
+        )
+        result = subprocess.run([sys.executable, HERE / "export.py", *options],
+                                capture_output=True,
+                                text=True)
         self.assertEqual(result.returncode, 2, result.stderr)
         self.assertRegex(result.stderr, says)
 

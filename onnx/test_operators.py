@@ -1,7 +1,7 @@
 """Every operator of an exported graph is one that TensorRT's parser lists, with types that it lists.
 
-`make test` checks the committed bundle; bundles of SEGTRT_BUNDLES, a folder, are checked too. The exporter checks each
-graph that it writes.
+`make test` checks the committed bundle; bundles of SEGTRT_BUNDLES, a folder, are checked too. The
+exporter checks each graph that it writes.
 """
 
 import os
@@ -36,7 +36,9 @@ def graph(op, kind=TensorProto.FLOAT, constant=None, opset=17, outputs=1, **attr
 
 
 class Operators(unittest.TestCase):
-    def test_committed_and_further_graphs_are_taken_by_tensorrt_10_and_differ_on_8_5_by_layer_normalization_alone(self):
+
+    def test_committed_and_further_graphs_are_taken_by_tensorrt_10_and_differ_on_8_5_by_layer_normalization_alone(
+            self):
         folders = [HERE / "bundles", Path(os.environ.get("SEGTRT_BUNDLES", HERE / "bundles"))]
         paths = sorted({path for folder in folders for path in folder.glob("**/*.onnx")})
         self.assertGreater(len(paths), 5)
@@ -50,7 +52,8 @@ class Operators(unittest.TestCase):
         found = lambda model, release="10.1": " ".join(operators.problems(model, release))
         self.assertEqual(found(graph("Relu")), "")
         self.assertIn("NonZero (it): no operator", found(graph("NonZero")))
-        self.assertIn("LayerNormalization (it): no operator", found(graph("LayerNormalization", constant=True), "8.5"))
+        self.assertIn("LayerNormalization (it): no operator",
+                      found(graph("LayerNormalization", constant=True), "8.5"))
         self.assertEqual(found(graph("LayerNormalization", constant=True)), "")
         self.assertIn("Erf (it): DOUBLE", found(graph("Erf", TensorProto.DOUBLE)))
         self.assertIn("Sin (it): INT64", found(graph("Sin", TensorProto.INT64), "8.5"))

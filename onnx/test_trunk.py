@@ -1,7 +1,9 @@
-"""Tests of encoders around their trunk, on small Hieras: `python -m unittest discover onnx`, or `python onnx/test_trunk.py` alone.
+"""Tests of encoders around their trunk, on small Hieras: `python -m unittest discover onnx`, or
+`python onnx/test_trunk.py` alone.
 
-The blocks are computed from the file of weights by trunk_run.py, which knows nothing of the exporter's modules; stem and neck
-run in ONNX Runtime. Meta's SAM 2 or EdgeTAM's copy of it is needed; without either most is skipped, loudly.
+The blocks are computed from the file of weights by trunk_run.py, which knows nothing of the
+exporter's modules; stem and neck run in ONNX Runtime. Meta's SAM 2 or EdgeTAM's copy of it is
+needed; without either most is skipped, loudly.
 """
 
 import needs_torch  # in front of what it looks for
@@ -33,9 +35,12 @@ from test_encoder_parts import error, hiera_code, run, small_encoder
 COMMITTED = HERE.parent / "tests" / "data" / "trunk"
 # Hieras and what their blocks have that others' have not.
 SMALL = {
-    "windows that reach over the edge, pooled ones too": dict(side=96, channels=16, num_heads=2, stages=(1, 2, 3, 2)),
-    "odd windows, one larger than its map": dict(side=64, channels=8, stages=(2, 2, 3, 2), attentions=(5,), windows=(4, 6, 2, 3)),
-    "neighbours that both attend over the whole map, heads of 56": dict(side=64, channels=56, stages=(1, 1, 3, 1), attentions=(3, 4)),
+    "windows that reach over the edge, pooled ones too":
+    dict(side=96, channels=16, num_heads=2, stages=(1, 2, 3, 2)),
+    "odd windows, one larger than its map":
+    dict(side=64, channels=8, stages=(2, 2, 3, 2), attentions=(5, ), windows=(4, 6, 2, 3)),
+    "neighbours that both attend over the whole map, heads of 56":
+    dict(side=64, channels=56, stages=(1, 1, 3, 1), attentions=(3, 4)),
 }
 
 
@@ -73,7 +78,8 @@ class Trunk(unittest.TestCase):
             exact = self.whole(encoder, side, ports, image)
             ways = {
                 "f16 weights": (self.through_the_file(encoder, side, ports, image)[0], exact, 1e-3),
-                "f16 throughout": (self.through_the_file(encoder, side, ports, image, half=True)[0], exact, 5e-3),
+                "f16 throughout": (self.through_the_file(encoder, side, ports, image,
+                                                         half=True)[0], exact, 5e-3),
             }
             as_in_file(encoder.trunk)
             found = self.through_the_file(encoder, side, ports, image)[0]
@@ -99,7 +105,8 @@ class Trunk(unittest.TestCase):
 
         y = np.random.default_rng(0).standard_normal(trunk.shapes_of(encoder.trunk)["y"]).astype(np.float32)
         stages, zeros = TrunkRun(table, tensors)(y), Zeros(table, tensors)(y)
-        self.assertEqual(error(zeros[0], stages[0]), 0.0)  # no window of the first stage reaches over the edge
+        # No window of the first stage reaches over the edge.
+        self.assertEqual(error(zeros[0], stages[0]), 0.0)
         self.assertGreater(error(zeros[3], stages[3]), 1e-2)
 
     def test_tokens_are_cast_once_at_the_edge_and_all_else_is_half(self):
@@ -127,10 +134,13 @@ class Trunk(unittest.TestCase):
         entry = tomllib.loads(_graph_entry(neck, "fp16", "-", 1))["graph"][0]
         shapes = [(port["name"], port["dtype"], port["shape"]) for port in entry["input"]]
         self.assertEqual(shapes[2:], [("m2", "f32", [1, 4, 4, 64]), ("m3", "f32", [1, 2, 2, 128])])
-        self.assertEqual({port["name"]: port["dtype"] for port in entry["output"]}, {"feat": "f16", "hr0": "f16", "hr1": "f16"})
+        self.assertEqual({port["name"]: port["dtype"]
+                          for port in entry["output"]}, {"feat": "f16", "hr0": "f16", "hr1": "f16"})
         blocks = [trunk.table_of(block) for block in encoder.trunk.blocks]
-        self.assertEqual(blocks[1], {"dim": 16, "dim_out": 32, "heads": 4, "grid": 16, "window": 4, "pooled": True})
-        self.assertEqual(blocks[4], {"dim": 64, "dim_out": 64, "heads": 8, "grid": 4, "window": 0, "pooled": False})
+        self.assertEqual(blocks[1],
+                         {"dim": 16, "dim_out": 32, "heads": 4, "grid": 16, "window": 4, "pooled": True})
+        self.assertEqual(blocks[4],
+                         {"dim": 64, "dim_out": 64, "heads": 8, "grid": 4, "window": 0, "pooled": False})
 
     def test_work_is_the_wholes_without_padding(self):
         # No window reaches over the edge: what the blocks do is what the whole does beside stem and neck.
@@ -171,7 +181,9 @@ class Committed(unittest.TestCase):
         """Of the whole, and of stem, blocks and neck, for one image; and the manifest's lines."""
         table = tomllib.loads((folder / "graphs.toml").read_text())
         for entry in (*table["graph"], table["trunk"]):
-            self.assertEqual(hashlib.sha256((folder / entry["file"]).read_bytes()).hexdigest(), entry["sha256"], entry["file"])
+            self.assertEqual(
+                hashlib.sha256((folder / entry["file"]).read_bytes()).hexdigest(), entry["sha256"],
+                entry["file"])
 
         def run_file(role, fed):
             session = ort.InferenceSession(str(folder / f"{role}.onnx"), providers=["CPUExecutionProvider"])
@@ -181,7 +193,11 @@ class Committed(unittest.TestCase):
         image = {"image": np.random.default_rng(0).standard_normal((1, 3, side, side)).astype(np.float32)}
         tensors = load_file(folder / table["trunk"]["file"])
         y = run_file("encoder_cut0", image)["y"]
-        found = [run_file("encoder_cut1", dict(zip(trunk.STAGES, TrunkRun(table["trunk"], tensors, half)(y)))) for half in (False, True)]
+        found = [
+            run_file("encoder_cut1", dict(zip(trunk.STAGES,
+                                              TrunkRun(table["trunk"], tensors, half)(y))))
+            for half in (False, True)
+        ]
         return run_file("encoder", image), found, table
 
     def test_its_parts_give_what_its_whole_encoder_gives(self):
@@ -198,13 +214,16 @@ class Committed(unittest.TestCase):
 
     def test_its_script_makes_it_again(self):
         hiera_code()
-        with tempfile.TemporaryDirectory() as folder:  # a process of its own, for its `sam2` may be the other one
-            result = subprocess.run([sys.executable, str(COMMITTED / "make_parts.py"), folder], capture_output=True, text=True)
+        # A process of its own, for its `sam2` may be the other one.
+        with tempfile.TemporaryDirectory() as folder:
+            result = subprocess.run(
+                [sys.executable, str(COMMITTED / "make_parts.py"), folder], capture_output=True, text=True)
             if "Meta's SAM 2 code is not importable" in result.stderr:
                 print("SKIPPED: Meta's SAM 2 is not installed", file=sys.stderr)
                 self.skipTest("Meta's SAM 2 is not installed")
             self.assertEqual(result.returncode, 0, result.stderr[-2000:])
-            (made, _, lines), (committed, _, as_committed) = self.features(Path(folder)), self.features(COMMITTED)
+            (made, _, lines), (committed, _,
+                               as_committed) = self.features(Path(folder)), self.features(COMMITTED)
             for table in (lines, as_committed):
                 for entry in (*table["graph"], table["trunk"]):
                     del entry["sha256"]  # another torch may write other bytes

@@ -1,8 +1,9 @@
 #!/bin/bash
 # Runs the PyTorch side on a GPU in all its modes, one line a run; the run folders stay in OUT.
 #   SPLIT=… OUT=… pytorch/check_gpu.sh [options of run.py, such as --bundle DIR --weights-overlay FILE]
-# MODELS, MODES, PRECISIONS and FRAMES choose; each model and mode is a process of its own. A failed run does not stop
-# the others; the exit code tells. Compiled graphs are kept in OUT/inductor and used again.
+# MODELS, MODES, PRECISIONS and FRAMES choose; each model and mode is a process of its own. A failed
+# run does not stop the others; the exit code tells. Compiled graphs are kept in OUT/inductor and
+# used again.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 : "${SPLIT:?the split}" "${OUT:?the folder for results}"

@@ -1,9 +1,12 @@
-"""Measures the original PyTorch predictors of SAM 2.1 and EdgeTAM as `segtrt bench` measures graphs and engines.
+"""Measures the original PyTorch predictors of SAM 2.1 and EdgeTAM as `segtrt bench` measures graphs
+and engines.
 
-    python pytorch/run.py --split-dir demo/split --models edgetam_mini_points --bundle onnx/bundles --device cpu \\
+python pytorch/run.py --split-dir demo/split --models edgetam_mini_points --bundle onnx/bundles
+--device cpu \\
         --out-dir demo/pytorch --save-masks
 
-README.md beside this file says what is inside the timed region and how `segtrt compare` talks to this program.
+README.md beside this file says what is inside the timed region and how `segtrt compare` talks to
+this program.
 """
 
 import os
@@ -32,7 +35,8 @@ def main(events):
     with side.contexts():
         side.prepare()
         facts = side.facts()
-        failed = run_rounds(args, side, events, lambda path: RunFolder(path, side.configuration(), facts, say))
+        failed = run_rounds(args, side, events,
+                            lambda path: RunFolder(path, side.configuration(), facts, say))
     return 1 if failed else 0
 
 
@@ -56,7 +60,8 @@ def guarded():
         return 1
     except KeyboardInterrupt:
         return 130
-    except Exception as error:  # a bug or a broken installation: the caller must hear of it, and the traceback is kept
+    # A bug or a broken installation: the caller must hear of it, and the traceback is kept.
+    except Exception as error:
         events.send("error", what=f"{type(error).__name__}: {error}", advice="the traceback is on stderr")
         import traceback
 

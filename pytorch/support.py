@@ -39,7 +39,8 @@ def original():
         model, _ = models.build("edgetam_mini", 256)
     except ExportError as error:
         skip(str(error))
-    weights.load_checkpoint(model, "edgetam_mini", ROOT / "onnx/bundles/edgetam_mini_256_fp32/edgetam_mini.safetensors")
+    weights.load_checkpoint(model, "edgetam_mini",
+                            ROOT / "onnx/bundles/edgetam_mini_256_fp32/edgetam_mini.safetensors")
     return model
 
 

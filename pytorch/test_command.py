@@ -1,6 +1,7 @@
 """Tests of run.py as others call it: its events, its files, its refusals (minutes on a CPU).
 
-Where a built `segtrt` is found (SEGTRT_BIN, target/release, target/debug), its own run is compared with ours, too.
+Where a built `segtrt` is found (SEGTRT_BIN, target/release, target/debug), its own run is compared
+with ours, too.
 """
 
 import csv
@@ -13,7 +14,8 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from support import HERE, ROOT, TAG, OnOneSplit, binaries, make_split, masks_in, original, skip  # first: it finds the packages
+# First: it finds the packages.
+from support import HERE, ROOT, TAG, OnOneSplit, binaries, make_split, masks_in, original, skip
 
 import numpy as np
 import torch
@@ -34,7 +36,10 @@ class Command(OnOneSplit):
     """run.py as others call it."""
 
     def arguments(self, out, split=None, **changes):
-        flags = {"split-dir": split or self.split, "models": TAG, "bundle": ROOT / "onnx/bundles", "device": "cpu"}
+        flags = {
+            "split-dir": split or self.split, "models": TAG, "bundle": ROOT / "onnx/bundles", "device":
+            "cpu"
+        }
         flags |= {"out-dir": self.root / out} | {k.replace("_", "-"): v for k, v in changes.items()}
         return [f"--{k}={v}" if v is not True else f"--{k}" for k, v in flags.items()]
 
@@ -90,7 +95,8 @@ class Command(OnOneSplit):
         self.assertAlmostEqual(float(row["fps"]), 6e3 / sum(times["latency_ms"]), delta=0.01)
         for name in ("objectness", "chosen_mask", "iou_predictions", "encoder_ms", "decode_ms"):
             self.assertEqual(len(times[name]), 6, name)
-        self.assertEqual(sidecar["configuration"]["models"][0]["weights"], "checkpoint edgetam_mini.safetensors")
+        self.assertEqual(sidecar["configuration"]["models"][0]["weights"], "checkpoint "
+                                                                           "edgetam_mini.safetensors")
         lines = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
         self.assertEqual(lines[0]["configuration_sha256"], sidecar["configuration_sha256"])
         self.assertEqual(lines[1]["frame_times"], [times])
@@ -101,10 +107,18 @@ class Command(OnOneSplit):
         """As `segtrt compare` does it that was killed in its first round: the same folder, another process."""
         original()
         tags = f"{TAG},edgetam_mini_bbox"
-        args = self.arguments("rounds_again", models=tags, interactive=True, save_masks=True, save_logits=True, warmup_runs=0)
+        args = self.arguments("rounds_again",
+                              models=tags,
+                              interactive=True,
+                              save_masks=True,
+                              save_logits=True,
+                              warmup_runs=0)
         folder = self.root / "rounds_again" / "round_0"
         command = [sys.executable, str(HERE / "run.py"), *args]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
+        with subprocess.Popen(command,
+                              stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL) as child:
             child.stdin.write(b"go\n")
             child.stdin.flush()
             rows = folder / "rows.jsonl"
@@ -115,9 +129,12 @@ class Command(OnOneSplit):
             child.kill()
         broken = rows.read_text()
         self.assertGreater(broken.count("\n"), 1, "the first of two objects was measured")
-        again = self.arguments(
-            "rounds_again", models="edgetam_mini_bbox", interactive=True, save_masks=True, warmup_runs=0, max_clip_frames=4
-        )
+        again = self.arguments("rounds_again",
+                               models="edgetam_mini_bbox",
+                               interactive=True,
+                               save_masks=True,
+                               warmup_runs=0,
+                               max_clip_frames=4)
         events, code, log = run(*again, stdin="go\n")
         self.assertEqual((code, events[-1]["event"], events[-1]["folder"]), (0, "done", str(folder)), log)
         self.assertEqual(sum("held an earlier run" in line for line in log.splitlines()), 1, log)
@@ -125,7 +142,8 @@ class Command(OnOneSplit):
         file = f"a__obj000__{TAG}"
         self.assertTrue((folder / f"masks.previous/{file}.json").is_file())
         self.assertTrue((folder / f"logits.previous/{file}.npy").is_file())
-        self.assertEqual([path.name for path in (folder / "masks").iterdir()], ["a__obj000__edgetam_mini_bbox.json"])
+        self.assertEqual([path.name for path in (folder / "masks").iterdir()],
+                         ["a__obj000__edgetam_mini_bbox.json"])
         self.assertFalse((folder / "logits").exists())
         self.assertEqual(len(rows.read_text().splitlines()), 2, "the settings and one row")
 
@@ -138,7 +156,8 @@ class Command(OnOneSplit):
         events, code, log = run(*self.arguments("broken_out", split, warmup_runs=0, decode="inside"))
         self.assertEqual((code, events[-1]["failed"]), (1, 2), log)
         with open(self.root / "broken_out" / "profile_summary.csv", newline="") as file:
-            rows = [(r["video"], r["status"], r["reason"].split(":")[0], r["fps"] != "") for r in csv.DictReader(file)]
+            rows = [(r["video"], r["status"], r["reason"].split(":")[0], r["fps"] != "")
+                    for r in csv.DictReader(file)]
         self.assertEqual(
             rows,
             [
@@ -152,7 +171,8 @@ class Command(OnOneSplit):
     def test_a_run_teaches_another_one_of_the_same_work_only(self):
         original()
         same = {"warmup_runs": 0, "save_masks": True, "max_clip_frames": 8}
-        for out, changes in (("teacher", {"save_logits": True}), ("taught", {"teacher": self.root / "teacher"})):
+        for out, changes in (("teacher", {"save_logits":
+                                          True}), ("taught", {"teacher": self.root / "teacher"})):
             events, code, log = run(*self.arguments(out, **same, **changes))
             self.assertEqual(code, 0, log)
         file = self.root / "teacher" / "logits" / f"a__obj000__{TAG}.npy"
@@ -161,7 +181,9 @@ class Command(OnOneSplit):
         free, taught = (masks_in(self.root / out) for out in ("teacher", "taught"))
         for frame in range(8):
             self.assertLessEqual(int((free[frame] != taught[frame]).sum()), 1, frame)
-        sidecars = [json.loads((self.root / out / "sidecar.json").read_text()) for out in ("teacher", "taught")]
+        sidecars = [
+            json.loads((self.root / out / "sidecar.json").read_text()) for out in ("teacher", "taught")
+        ]
         for sidecar, code in zip(sidecars, ("logits_saved", "teacher_forced")):
             verdict = sidecar["passes"][0]["verdict"]
             self.assertEqual((verdict["judgement"], verdict["findings"][0]["code"]), ("invalid", code))
@@ -171,7 +193,8 @@ class Command(OnOneSplit):
         self.assertIn(f"teacher/{file.name}", sidecars[1]["inputs"])
         # What is not the same work is refused before anything runs.
         for changes, teacher, says in (
-            ({"max_clip_frames": 6}, "teacher", "the frames: found 8 frames, 0 to 7, expected 6 frames, 0 to 5"),
+            ({"max_clip_frames": 6}, "teacher", "the frames: found 8 frames, 0 to 7, expected 6 frames, 0 "
+                                                "to 5"),
             ({"models": "edgetam_mini_bbox"}, "teacher", "model and prompt: found"),
             ({}, "taught", "it was teacher-forced itself"),
         ):
@@ -212,8 +235,13 @@ class Command(OnOneSplit):
         if segtrt is None:
             skip("no segtrt was built (SEGTRT_BIN, target/release, target/debug)")
         theirs, ours = self.root / "theirs", self.root / "ours"
-        bench = [segtrt, "bench", "--split-dir", self.split, "--models", TAG, "--out-dir", theirs, "--save-masks"]
-        done = subprocess.run([*bench, "--onnx-dir", ROOT / "onnx/bundles"], capture_output=True, text=True, timeout=600)
+        bench = [
+            segtrt, "bench", "--split-dir", self.split, "--models", TAG, "--out-dir", theirs, "--save-masks"
+        ]
+        done = subprocess.run([*bench, "--onnx-dir", ROOT / "onnx/bundles"],
+                              capture_output=True,
+                              text=True,
+                              timeout=600)
         if done.returncode:
             skip(f"segtrt bench did not run: {done.stderr.strip().splitlines()[-1:]}")
         events, code, log = run(*self.arguments("ours", save_masks=True, warmup_runs=0))

@@ -53,9 +53,11 @@ class Resize(unittest.TestCase):
             pixels = rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
             for device in ("cpu", *["cuda"] * torch.cuda.is_available()):
                 with torch.inference_mode():
-                    ready = resize.DeviceResize((width, height), to, torch.device(device), MEAN, STD, device == "cuda", print)
+                    ready = resize.DeviceResize((width, height), to, torch.device(device), MEAN, STD,
+                                                device == "cuda", print)
                     ready.upload(torch.from_numpy(pixels))
-                    self.assertTrue(torch.equal(ready().cpu(), meta_input(pixels, to)), (device, width, height, to))
+                    self.assertTrue(torch.equal(ready().cpu(), meta_input(pixels, to)),
+                                    (device, width, height, to))
             self.assertEqual("replayed as a CUDA graph" in ready.told(), torch.cuda.is_available())
             first.append(resize.columns_first((width, height), (to, to)))
         self.assertEqual(first, [False, True, True, True, True, False, False, True, False, False, False])
@@ -83,7 +85,11 @@ class Weights(OnOneSplit):
         plain, split = original(), Split(self.split, "sav_val")
         cast = copy.deepcopy(plain)
         self.assertGreater(tuning.cast_weights(cast, torch.bfloat16), 100)
-        kinds = {type(m).__name__ for m in cast.modules() if any(p.dtype == torch.bfloat16 for p in m.parameters(recurse=False))}
+        kinds = {
+            type(m).__name__
+            for m in cast.modules()
+            if any(p.dtype == torch.bfloat16 for p in m.parameters(recurse=False))
+        }
         self.assertEqual(kinds, {"Linear", "Conv2d", "ConvTranspose2d"})
         found = []
         for model in (plain, cast):
@@ -117,9 +123,11 @@ class Tuning(unittest.TestCase):
         with torch.inference_mode():
             kept, tried = tuning.choose(encoder, 16, torch.device("cpu"), clock)
         self.assertEqual(seen, [(False, False), (False, True), (True, False), (True, True)])
-        self.assertTrue(all(torch.equal(a, b) for a, b in zip(before, encoder.parameters())), "the same numbers")
+        self.assertTrue(all(torch.equal(a, b) for a, b in zip(before, encoder.parameters())),
+                        "the same numbers")
         last = encoder[1].weight.is_contiguous(memory_format=torch.channels_last)
-        self.assertEqual((last, torch.backends.cudnn.benchmark), ("channels-last" in kept, "cudnn-benchmark" in kept))
+        self.assertEqual((last, torch.backends.cudnn.benchmark),
+                         ("channels-last" in kept, "cudnn-benchmark" in kept))
         self.assertEqual([one["encoder_ms"] for one in tried], times)
         return kept
 
@@ -144,7 +152,8 @@ class Tuning(unittest.TestCase):
         matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
         for backend in (matmul, cudnn):
             self.addCleanup(setattr, backend, "allow_tf32", backend.allow_tf32)
-        for precision, tf32, allowed in (("fp32", False, False), ("fp32", True, True), ("bf16", False, True), ("fp16", False, True)):
+        for precision, tf32, allowed in (("fp32", False, False), ("fp32", True, True),
+                                         ("bf16", False, True), ("fp16", False, True)):
             environment.set_arithmetic(SimpleNamespace(precision=precision, tf32=tf32, threads=None))
             self.assertEqual((matmul.allow_tf32, cudnn.allow_tf32), (allowed, allowed), precision)
 
@@ -161,12 +170,18 @@ class StagesApart(OnOneSplit):
 
         folder = SimpleNamespace(push=lambda *a: ran.append(a), path=None)
         mine = side.Side.__new__(side.Side)
-        mine.args = SimpleNamespace(warmup_runs=0, profile_runs=1, save_logits=False, save_masks=False, decode="ahead")
-        mine.device, mine.sensors, mine.teacher, mine.say = SimpleNamespace(type="cuda"), None, None, lambda *_: None
+        mine.args = SimpleNamespace(warmup_runs=0,
+                                    profile_runs=1,
+                                    save_logits=False,
+                                    save_masks=False,
+                                    decode="ahead")
+        mine.device, mine.sensors, mine.teacher, mine.say = SimpleNamespace(
+            type="cuda"), None, None, lambda *_: None
         loaded = SimpleNamespace(session=None, setup_ms=1.0, choice=SimpleNamespace(imgsz=256), tuned={})
         mine.loaded, mine.turn_begun, mine._pass = {"m": loaded}, None, run
         mine._job = lambda *_: {"start": 0, "size": (4, 3)}
-        mine._feed, mine._conditions, mine._memory = lambda *_: (None, None), lambda _: {}, lambda _: {"gpu_peak_alloc_mib": 1.0}
+        mine._feed, mine._conditions, mine._memory = lambda *_: (None, None), lambda _: {
+        }, lambda _: {"gpu_peak_alloc_mib": 1.0}
         key = {"video": "v", "object": "0", "model": "m_points"}
         with mock.patch.object(torch.cuda, "reset_peak_memory_stats"), contextlib.suppress(KeyError):
             mine._object(folder, (0, 0, 0), key, SimpleNamespace(model="m"), None, None)
@@ -174,9 +189,12 @@ class StagesApart(OnOneSplit):
         self.assertEqual((timed[1], staged[1]), (False, True))
         _, summary, _, _, (times,) = pushed
         numbers = summary["measured"]
-        self.assertEqual((numbers["speed"]["duration_ms"], numbers["stages"]["track_ms"], numbers["gpu_ms"]), (3.0, 4.0, 4.5))
+        self.assertEqual(
+            (numbers["speed"]["duration_ms"], numbers["stages"]["track_ms"], numbers["gpu_ms"]),
+            (3.0, 4.0, 4.5))
         self.assertIsNone(numbers["residue_ms"], "two passes do not explain one another")
-        self.assertEqual((times["latency_ms"], times["track_ms"], times["stages_apart"]), ([3.0], [4.0], True))
+        self.assertEqual((times["latency_ms"], times["track_ms"], times["stages_apart"]),
+                         ([3.0], [4.0], True))
 
     def test_without_marks_nothing_is_marked(self):
         from segtorch.stages import StageClock

@@ -1,4 +1,5 @@
-"""Tests of the file that holds what torch.compile made: found again in another cache, and never in the way."""
+"""Tests of the file that holds what torch.compile made: found again in another cache, and never in
+the way."""
 
 import os
 import subprocess
@@ -37,7 +38,9 @@ class KeptCompiled(unittest.TestCase):
         self.folder = Path(tempfile.mkdtemp())
 
     def compile(self, path, cache, action):
-        environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(self.folder / cache), "PYTHONPATH": str(HERE)}
+        environment = os.environ | {
+            "TORCHINDUCTOR_CACHE_DIR": str(self.folder / cache), "PYTHONPATH": str(HERE)
+        }
         command = [sys.executable, "-c", PROGRAM, str(path), action]
         done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -55,7 +58,8 @@ class KeptCompiled(unittest.TestCase):
         said = self.compile(path, "second", "read")
         self.assertIn("taken", said)
         self.assertIn("hits 1 misses 0", said)
-        self.assertEqual([p.name for p in path.parent.iterdir()], ["kept.bin"], "nothing half written is left")
+        self.assertEqual([p.name for p in path.parent.iterdir()], ["kept.bin"], "nothing half written is "
+                                                                                "left")
 
     def test_a_file_that_is_none_is_said_and_costs_nothing(self):
         path, said = self.folder / "kept.bin", []

@@ -1,7 +1,7 @@
 """Tests of a run's folder that another run left something in (seconds; without EdgeTAM's code, too).
 
-Where a built `segtrt` is found (SEGTRT_BIN, target/release, target/debug), the names are compared with what it makes of the same
-folder.
+Where a built `segtrt` is found (SEGTRT_BIN, target/release, target/debug), the names are compared
+with what it makes of the same folder.
 """
 
 import fcntl
@@ -52,7 +52,8 @@ class SetAside(InAFolder):
     def test_what_is_of_one_run_keeps_one_number(self):
         self.assertEqual(earlier_run(self.folder), [])
         # The second run saves no masks, the third no logits.
-        for names, run in ((["rows.jsonl", MASK, LOGITS], "1"), (["rows.jsonl", LOGITS], "2"), (["rows.jsonl", MASK], "3")):
+        for names, run in ((["rows.jsonl", MASK,
+                             LOGITS], "1"), (["rows.jsonl", LOGITS], "2"), (["rows.jsonl", MASK], "3")):
             self.write(names, run)
             moved = earlier_run(self.folder)
             self.assertEqual([old for old, _ in moved], [name.split("/")[0] for name in names])
@@ -119,9 +120,14 @@ class SetAside(InAFolder):
         if segtrt is None:
             skip("no segtrt was built (SEGTRT_BIN, target/release, target/debug)")
         ours, theirs = self.folder / "ours", self.folder / "theirs"
-        runs = (["rows.jsonl", MASK, LOGITS, FILM, FRAMES], ["rows.jsonl", LOGITS], [MASK, FILM, *TABLES], ["rows.jsonl", "masks/other.txt", TABLES[0]])
+        runs = (["rows.jsonl", MASK, LOGITS, FILM,
+                 FRAMES], ["rows.jsonl", LOGITS], [MASK, FILM,
+                                                   *TABLES], ["rows.jsonl", "masks/other.txt", TABLES[0]])
         split = make_split(self.folder / "split", count=2)
-        bench = [segtrt, "bench", "--split-dir", split, "--models", TAG, "--onnx-dir", ROOT / "onnx/bundles", "--out-dir", theirs]
+        bench = [
+            segtrt, "bench", "--split-dir", split, "--models", TAG, "--onnx-dir", ROOT / "onnx/bundles",
+            "--out-dir", theirs
+        ]
         for number, names in enumerate(runs):
             for folder in (ours, theirs):
                 self.write(names, f"{number}\n", folder)
@@ -156,7 +162,8 @@ class Folder(InAFolder):
         self.assertEqual(self.run_of(self.KEYS, 0), [])
         (said,) = self.run_of(self.KEYS[:1], 1)
         self.assertNotIn("\n", said)
-        for name in ("rows.jsonl in rows.previous.jsonl", "masks in masks.previous", "logits in logits.previous"):
+        for name in ("rows.jsonl in rows.previous.jsonl", "masks in masks.previous",
+                     "logits in logits.previous"):
             self.assertIn(name, said)
         for kept, videos in (("", "a"), (".previous", "ab")):
             for folder, end in (("masks", "json"), ("logits", "npy")):
@@ -188,10 +195,13 @@ class Folder(InAFolder):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def test_a_run_cannot_be_taught_from_its_own_folder(self):
-        at = lambda teacher, count, waits=False: SimpleNamespace(
-            teacher=teacher and self.folder / teacher, rounds=count, interactive=waits, out_dir=self.folder / "out"
-        )
-        for fine in (at(None, 1), at("else", 1), at("out", 2), at("out/round_0", 1), at("out/round_2", 2), at("out", 1, True)):
+        at = lambda teacher, count, waits=False: SimpleNamespace(teacher=teacher and self.folder / teacher,
+                                                                 rounds=count,
+                                                                 interactive=waits,
+                                                                 out_dir=self.folder / "out")
+        for fine in (at(None, 1), at("else", 1), at("out", 2), at("out/round_0",
+                                                                  1), at("out/round_2",
+                                                                         2), at("out", 1, True)):
             rounds.refuse_own_teacher(fine)
         for own in (at("out", 1), at("out/../out", 1), at("out/round_1", 2), at("out/round_0", 1, True)):
             with self.assertRaisesRegex(RunError, "the same folder") as caught:

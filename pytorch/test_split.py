@@ -32,7 +32,8 @@ class Frames(unittest.TestCase):
 
     def test_a_frame_is_where_its_number_says(self):
         self.assertEqual(self.listed(f"{i}.jpg" for i in range(11)), [f"{i}.jpg" for i in range(11)])
-        self.assertEqual(self.listed(["frame_000002.jpg", "frame_000001.jpg"]), ["frame_000001.jpg", "frame_000002.jpg"])
+        self.assertEqual(self.listed(["frame_000002.jpg", "frame_000001.jpg"]),
+                         ["frame_000001.jpg", "frame_000002.jpg"])
 
     def test_a_frame_that_is_missing_or_there_twice_refuses_the_clip(self):
         for names, odd in (

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Meta's code and what it imports, in folders that travel to a machine without a package registry: pytorch/.vendor
-# (PYTHONPATH) and onnx/.edgetam. That machine needs PyTorch, torchvision, timm, scipy, pillow, safetensors and PyYAML.
+# Meta's code and what it imports, in folders that travel to a machine without a package registry:
+# pytorch/.vendor (PYTHONPATH) and onnx/.edgetam. That machine needs PyTorch, torchvision, timm,
+# scipy, pillow, safetensors and PyYAML.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}

@@ -9,7 +9,8 @@ Rules:
 - The top-level modules of a crate (`src/x.rs`, `src/x/`) import each other without a circle. In the crate
   of the kernels, the self-test files inside a module (CASES) belong to the module `selftest`.
 
-`use` lines, `pub use` lines and paths in code count; comments and unit tests (`tests.rs`, `mod tests`) do not.
+`use` lines, `pub use` lines and paths in code count; comments and unit tests (`tests.rs`, `mod
+tests`) do not.
 """
 
 import argparse

@@ -37,9 +37,12 @@ def help_of(binary, words):
     environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     environment |= {"COLUMNS": COLUMNS, "NO_COLOR": "1"}
     # Outside of a repository, so that no file of a folder decides about a default.
-    done = subprocess.run(
-        [binary, *words, "--help"], stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment, cwd="/"
-    )
+    done = subprocess.run([binary, *words, "--help"],
+                          stdin=subprocess.DEVNULL,
+                          capture_output=True,
+                          text=True,
+                          env=environment,
+                          cwd="/")
     if done.returncode:
         raise SystemExit(f"{binary} {' '.join(words)} --help: exit code {done.returncode}\n{done.stderr}")
     return "\n".join(line.rstrip() for line in done.stdout.splitlines()).strip("\n") + "\n"
@@ -115,7 +118,8 @@ def main():
         print(f"{len(wanted)} pages, {len(changed)} changed")
         return 0
     if changed:
-        print(f"these pages of docs/reference/cli differ from {binary} --help: {', '.join(changed)}", file=sys.stderr)
+        print(f"these pages of docs/reference/cli differ from {binary} --help: {', '.join(changed)}",
+              file=sys.stderr)
         print("write them again: python3 scripts/cli_pages.py", file=sys.stderr)
     return bool(changed)
 

@@ -1,7 +1,8 @@
 #!/bin/bash
 # Installs a built program with the files that it looks for in ../share/segtrt, manual pages and completions.
 #   scripts/install.sh PROGRAM PREFIX [GENERATOR]
-# GENERATOR is a program of this machine that writes pages and completions, if PROGRAM is for another processor.
+# GENERATOR is a program of this machine that writes pages and completions, if PROGRAM is for
+# another processor.
 set -euo pipefail
 mkdir -p "$2"
 program=$(realpath "$1") prefix=$(realpath "$2") generator=$(realpath "${3:-$1}")

@@ -7,7 +7,8 @@ shared memory of each kernel. No GPU is needed.
     v/bin/pip install --target v/nvrtc-12 -r cuda/requirements-nvrtc-12.txt
     export PYTHONPATH=v/nvrtc-11:v/nvrtc-12
     v/bin/python scripts/kernels.py            # rewrite cuda/*.ptx, then assemble them
-    v/bin/python scripts/kernels.py --check    # compare with the committed files; writes nothing, needs no nvcc
+v/bin/python scripts/kernels.py --check    # compare with the committed files; writes nothing, needs
+no nvcc
 
 cuda/kernels.toml lists the modules and their options. NVRTC 11.8 writes PTX ISA 7.8, which every driver
 from CUDA 11.8 on loads: machines with TensorRT 8.6, JetPack 6 and later. compute_75 is the oldest
@@ -74,14 +75,17 @@ def launches():
 
 def there(pattern):
     """The files of NVIDIA's Python packages that match."""
-    return [path for folder in map(pathlib.Path, sys.path) for path in sorted(folder.glob(f"nvidia/{pattern}"))]
+    return [
+        path for folder in map(pathlib.Path, sys.path) for path in sorted(folder.glob(f"nvidia/{pattern}"))
+    ]
 
 
 def packaged(pattern):
     """A file of one of NVIDIA's Python packages."""
     for path in there(pattern):
         return path
-    raise Problem(f"no nvidia/{pattern} among this Python's packages; install those that the head of {__file__} "
+    raise Problem(f"no nvidia/{pattern} among this Python's packages; install those that the head of "
+                  f"{__file__} "
                   "names")
 
 
@@ -104,7 +108,8 @@ def text_of(library, program, size, get):
 
 
 # NVRTC's comments about inline statements, shared variables and names are a fifth of the text.
-REMARK = re.compile(r"^\s*// (?:(?:begin|end) inline asm|\.globl .*|demoted variable|\w+ has been demoted)\n", re.M)
+REMARK = re.compile(r"^\s*// (?:(?:begin|end) inline asm|\.globl .*|demoted variable|\w+ has been "
+                    r"demoted)\n", re.M)
 # NVRTC declares each constexpr of a source as a variable, even if no instruction uses it.
 VARIABLE = re.compile(r"^\.global \.align \d+ \.(\w+) (\w+)(?:\[\d+\])?(?: = ([^;]*))?;\n", re.M)
 
@@ -204,7 +209,8 @@ def main():
     elif sys.platform != "linux" or platform.machine() not in WHEELS:
         why_not = f"NVIDIA has no NVRTC for {sys.platform} on {platform.machine()}"
     if why_not and check:
-        print(f"SKIPPED: {why_not}; whether cuda/*.cu compiles to cuda/*.ptx was NOT checked", file=sys.stderr)
+        print(f"SKIPPED: {why_not}; whether cuda/*.cu compiles to cuda/*.ptx was NOT checked",
+              file=sys.stderr)
         return
     if why_not:
         raise Problem(why_not)

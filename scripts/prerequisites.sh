@@ -1,7 +1,8 @@
 #!/bin/bash
 # Says what a fresh machine lacks before anything is built, with the command that installs it.
 #   scripts/prerequisites.sh [python] [curl]
-# python: also Python with venv, for tests and exporter. curl: also curl, for `segtrt setup` and `segtrt fetch`.
+# python: also Python with venv, for tests and exporter. curl: also curl, for `segtrt setup` and
+# `segtrt fetch`.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 missing=0

@@ -36,8 +36,9 @@ class Limits(typing.NamedTuple):
     blocks: int
 
 
-# CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; the same numbers are in NVIDIA's
-# CCCL, libcudacxx/include/cuda/__device/arch_traits.h. All have 64 K registers a multiprocessor and 255 a thread.
+# CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; the same numbers
+# are in NVIDIA's CCCL, libcudacxx/include/cuda/__device/arch_traits.h. All have 64 K registers a
+# multiprocessor and 255 a thread.
 LIMITS = {
     "80": Limits(163 << 10, 164 << 10, 2048, 32),
     "86": Limits(99 << 10, 100 << 10, 1536, 16),
@@ -96,13 +97,15 @@ def declared(module, launches):
         uses = bool(dynamic and re.search(rf"\b{dynamic[1]}\b", body))
         shared = launch.get("shared", constants.get(f"{name}_shared"))
         if uses != (shared is not None):
-            raise Problem(f"{name}: dynamic shared memory is {'' if uses else 'not '}used in cuda/{module.name}.ptx, "
+            raise Problem(f"{name}: dynamic shared memory is {'' if uses else 'not '}used in "
+                          f"cuda/{module.name}.ptx, "
                           f"its constants and [launch] of {kernels.LIST.name} say otherwise")
         if isinstance(shared, str) and shared not in constants:
             raise Problem(f"{name}: [launch] of {kernels.LIST.name} names {shared}, which is no constant of "
                           f"cuda/{module.name}.ptx")
         if (bound is None) != ("threads" in launch):
-            raise Problem(f"{name}: threads of a block belong into the source (__launch_bounds__), or else into "
+            raise Problem(f"{name}: threads of a block belong into the source (__launch_bounds__), or else "
+                          f"into "
                           f"[launch.{name}] of {kernels.LIST.name}")
         threads = int(bound[1]) if bound else launch["threads"]
         found.append(Kernel(module.name, name, threads, constants.get(shared, shared) or 0))
@@ -145,7 +148,8 @@ def problems(kernel, used, sm):
         yield f"{kernel.name} moves {used.spilled} bytes of registers to memory on sm_{sm}"
     shared = used.static + kernel.dynamic
     if blocks_of(sm, kernel.threads, used.registers, shared) == 0:
-        yield (f"{kernel.name} cannot be launched on sm_{sm}: {kernel.threads} threads, {used.registers} registers, "
+        yield (f"{kernel.name} cannot be launched on sm_{sm}: {kernel.threads} threads, {used.registers} "
+               f"registers, "
                f"{shared} bytes of shared memory, a block may have {LIMITS[sm].block_shared}")
 
 
@@ -188,7 +192,8 @@ def page(hashed, table, using, version):
                        rule="|".join("--:" for _ in LIMITS))
     text += row("shared memory of a block", lambda limit: limit.block_shared)
     text += row("shared memory of an SM", lambda limit: limit.shared)
-    text += row("threads of an SM", lambda limit: limit.threads) + row("blocks of an SM", lambda limit: limit.blocks)
+    text += row("threads of an SM", lambda limit: limit.threads) + row("blocks of an SM",
+                                                                       lambda limit: limit.blocks)
     text += "\n| kernel | threads | static | dynamic | " + " | ".join(f"sm {sm}" for sm in LIMITS) + " |\n"
     text += "|---|--:|--:|--:|" + "--:|" * len(LIMITS) + "\n"
     for kernel in table:
@@ -212,12 +217,15 @@ def compared(hashed, table, using):
         for sm, found in zip(LIMITS, cells):
             expected = cell(kernel, using.get((kernel.name, sm)), sm)
             if sm in HELD and found != expected:
-                raise Problem(f"{TABLE.name}: {kernel.name} on sm {sm}: found {found}, expected {expected}; run "
+                raise Problem(f"{TABLE.name}: {kernel.name} on sm {sm}: found {found}, expected "
+                              f"{expected}; run "
                               "scripts/resources.py")
 
 
 def ptxas_version():
-    ran = subprocess.run([kernels.packaged("cuda_nvcc/bin/ptxas"), "--version"], capture_output=True, text=True)
+    ran = subprocess.run([kernels.packaged("cuda_nvcc/bin/ptxas"), "--version"],
+                         capture_output=True,
+                         text=True)
     return re.search(r"V([\d.]+)", ran.stdout)[1]
 
 
@@ -226,7 +234,8 @@ def main():
     if sys.argv[1:] and not check:
         sys.exit(__doc__)
     if check and kernels.tomllib is None:
-        print(f"SKIPPED: Python 3.11 or newer is needed (tomllib); {TABLE.name} was NOT checked", file=sys.stderr)
+        print(f"SKIPPED: Python 3.11 or newer is needed (tomllib); {TABLE.name} was NOT checked",
+              file=sys.stderr)
         return
     listed, launches = kernels.modules(), kernels.launches()
     table = [kernel for module in listed for kernel in declared(module, launches)]
@@ -235,13 +244,16 @@ def main():
         raise Problem(f"{kernels.LIST.name}: no module has the kernels {', '.join(unknown)} of [launch]")
     hashed = fingerprint(listed, table)
     if check and not kernels.there("cuda_nvcc/bin/ptxas"):
-        print("SKIPPED: ptxas (cuda/requirements-ptxas.txt) is not here; spills and launches on sm 86 and 87 were NOT "
+        print("SKIPPED: ptxas (cuda/requirements-ptxas.txt) is not here; spills and launches on sm 86 and "
+              "87 were NOT "
               f"assembled again, {TABLE.name} was compared by the hash of the PTX alone", file=sys.stderr)
         return compared(hashed, table, None)
     gpus = HELD if check else LIMITS
     jobs = [(module.name, sm) for module in listed for sm in gpus if for_gpu(module, sm)]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        using = {(name, sm): used for (_, sm), each in zip(jobs, pool.map(assembled, jobs)) for name, used in each.items()}
+        using = {(name, sm): used
+                 for (_, sm), each in zip(jobs, pool.map(assembled, jobs))
+                 for name, used in each.items()}
     bad = [why for kernel in table for sm in HELD if (used := using.get((kernel.name, sm)))
            for why in problems(kernel, used, sm)]
     if bad:

@@ -13,7 +13,10 @@ class OwnBook(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             self.assertEqual(list(book.copy(check_docs.ROOT, Path(folder) / "book")), [])
         listed = set(book.chapters(check_docs.ROOT))
-        pages = {path.relative_to(check_docs.ROOT).as_posix() for path in (check_docs.ROOT / "docs").rglob("*.md")}
+        pages = {
+            path.relative_to(check_docs.ROOT).as_posix()
+            for path in (check_docs.ROOT / "docs").rglob("*.md")
+        }
         missing = {page for page in pages - {book.SUMMARY} if not check_docs.is_record(page)} - listed
         self.assertEqual(missing, set(), f"add these pages to {book.SUMMARY}")
 
@@ -42,11 +45,13 @@ class Copies(unittest.TestCase):
         src = self.root / "target/book/src"
         found = sorted(path.relative_to(src).as_posix() for path in src.rglob("*") if path.is_file())
         self.assertEqual(found, ["README.md", "SUMMARY.md", "data.toml", "docs/a/b.md"])
-        self.assertEqual((src / "SUMMARY.md").read_text(), "# Summary\n\n[Start](README.md)\n\n- [A](docs/a/b.md)\n")
+        self.assertEqual((src / "SUMMARY.md").read_text(), "# Summary\n\n[Start](README.md)\n\n- "
+                                                           "[A](docs/a/b.md)\n")
 
     def test_the_list_of_commands_brings_their_pages(self):
         self.write("README.md", "")
-        self.write("docs/SUMMARY.md", "[Start](../README.md)\n\n- [Commands](reference/cli/README.md)\n- [A](a/b.md)\n")
+        self.write("docs/SUMMARY.md", "[Start](../README.md)\n\n- [Commands](reference/cli/README.md)\n- "
+                                      "[A](a/b.md)\n")
         for name in ("README", "bench", "all"):
             self.write(f"docs/reference/cli/{name}.md", "")
         self.assertEqual(self.copy(), [])

@@ -25,7 +25,8 @@ class Columns(unittest.TestCase):
         folder = check.ROOT / "crates/vos/src/files"
         texts = [(folder / name).read_text(encoding="utf-8") for name in ("columns.rs", "summary_csv.rs")]
         texts.append((check.ROOT / "crates/vos/src/stage.rs").read_text(encoding="utf-8"))
-        names = set(re.findall(r'\(\s*"(\w+)",\s*\|r\|', texts[0] + texts[1])) | set(re.findall(r'"(\w+_ms)"', texts[2]))
+        names = set(re.findall(r'\(\s*"(\w+)",\s*\|r\|', texts[0] + texts[1])) | set(
+            re.findall(r'"(\w+_ms)"', texts[2]))
         self.assertGreater(len(names), 50)
         page = (check.ROOT / "docs/reference/columns.md").read_text(encoding="utf-8")
         self.assertEqual({name for name in names if f"`{name}`" not in page}, set())
@@ -93,7 +94,8 @@ class Sentences(unittest.TestCase):
 
     def test_long_sentences_are_found_one_by_one(self):
         self.assertEqual(self.counts("One two three. One two three four five. Yes.\n"), ["5"])
-        self.assertEqual(self.counts("One two three\nfour five six.\n"), ["6"], "a sentence may go over lines")
+        self.assertEqual(self.counts("One two three\nfour five six.\n"), ["6"], "a sentence may go over "
+                                                                                "lines")
 
     def test_items_and_paragraphs_end_a_sentence(self):
         self.assertEqual(self.counts("- one two three\n- four five six\n\nseven eight\n"), [])

@@ -45,12 +45,15 @@ class Imports(unittest.TestCase):
         return check.circles(check.arrows(self.root / "src"))
 
     def test_a_circle_is_found_however_it_is_written(self):
-        ways = ["use crate::a::X;", "use crate::{a::{X, Y}, c};", "pub use super::a;", "use super::{c, a::X};",
-                "fn f() { crate::a::x() }"]
+        ways = [
+            "use crate::a::X;", "use crate::{a::{X, Y}, c};", "pub use super::a;", "use super::{c, a::X};",
+            "fn f() { crate::a::x() }"
+        ]
         for way in ways:
             with self.subTest(way):
                 self.assertEqual(self.circles(a="use crate::b;", b=way), [["a", "b"]])
-        self.assertEqual(self.circles(a="use crate::b;", b="use crate::c;", c="use crate::a;"), [["a", "b", "c"]])
+        self.assertEqual(self.circles(a="use crate::b;", b="use crate::c;", c="use crate::a;"),
+                         [["a", "b", "c"]])
 
     def test_a_name_of_the_root_is_an_import_of_its_module(self):
         for name in ("Thing", "Other"):
@@ -58,7 +61,9 @@ class Imports(unittest.TestCase):
 
     def test_comments_texts_and_unit_tests_are_no_imports(self):
         tests = "#[cfg(test)]\nmod tests {\n    use crate::a;\n}\n"
-        for way in ["// crate::a", "/*! [`crate::a`] */", 'const X: &str = "crate::a";', tests, "use super::c;"]:
+        for way in [
+                "// crate::a", "/*! [`crate::a`] */", 'const X: &str = "crate::a";', tests, "use super::c;"
+        ]:
             with self.subTest(way):
                 self.assertEqual(self.circles(a="use crate::b;", b=way), [])
 
@@ -72,7 +77,8 @@ class Imports(unittest.TestCase):
         self.write("src/selftest.rs", "use crate::a;\n")
         self.write("src/a.rs", "")
         graph = check.arrows(self.root / "src", check.CASES)
-        self.assertEqual((graph, check.circles(graph)), ({"selftest": {"a": self.root / "src/selftest.rs"}}, []))
+        self.assertEqual((graph, check.circles(graph)),
+                         ({"selftest": {"a": self.root / "src/selftest.rs"}}, []))
         self.assertEqual(self.circles(), [["a", "selftest"]])
         self.write("src/a/inner.rs", "use crate::selftest;\n")
         graph = check.arrows(self.root / "src", check.CASES)

@@ -21,13 +21,18 @@ class Prerequisites(unittest.TestCase):
                 tool.write_text(f"#!/bin/sh\necho '{line}'\n")
                 tool.chmod(0o755)
             for name in ("bash", "dirname", "sed", "head", "grep", "sort", "df", "awk", "mkdir"):
-                os.symlink(f"/usr/bin/{name}" if Path(f"/usr/bin/{name}").exists() else f"/bin/{name}", Path(folder, name))
+                os.symlink(f"/usr/bin/{name}" if Path(f"/usr/bin/{name}").exists() else f"/bin/{name}",
+                           Path(folder, name))
             environment = {"PATH": folder}
-            done = subprocess.run(["/bin/bash", SCRIPT, *words], capture_output=True, text=True, env=environment)
+            done = subprocess.run(["/bin/bash", SCRIPT, *words],
+                                  capture_output=True,
+                                  text=True,
+                                  env=environment)
         return done.returncode, done.stderr
 
     def test_a_rust_that_is_new_enough_passes(self):
-        for line in ("cargo 1.92.0 (344c4567c 2025-10-21)", "cargo 1.100.3", "cargo 2.0.0-nightly (x 2030-01-01)"):
+        for line in ("cargo 1.92.0 (344c4567c 2025-10-21)", "cargo 1.100.3", "cargo 2.0.0-nightly (x "
+                                                                             "2030-01-01)"):
             self.assertEqual(self.run_with(line, "curl")[0], 0, line)
 
     def test_an_older_rust_is_named_with_its_version(self):
@@ -40,7 +45,8 @@ class Prerequisites(unittest.TestCase):
     def test_each_missing_tool_is_named_with_its_command(self):
         code, told = self.run_with("cargo 1.95.0", "curl", "python", without=("cargo", "cc", "c++", "curl"))
         self.assertEqual(code, 1)
-        for wanted in ("rustup.rs", "the compiler cc", "the compiler c++", "apt-get install curl", "python3-venv"):
+        for wanted in ("rustup.rs", "the compiler cc", "the compiler c++", "apt-get install curl",
+                       "python3-venv"):
             self.assertIn(wanted, told)
         # Without the word nobody needs it.
         self.assertEqual(self.run_with("cargo 1.95.0", without=("curl",))[0], 0)

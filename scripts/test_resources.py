@@ -21,7 +21,8 @@ class Resources(unittest.TestCase):
     def test_a_block_that_no_multiprocessor_holds_is_a_problem_and_so_is_a_spill(self):
         kernel = resources.Kernel("module", "wide", 384, 106_496)
         used = resources.Used(200, 0, 0)
-        self.assertIn("sm_86: 384 threads, 200 registers, 106496 bytes", *resources.problems(kernel, used, "86"))
+        self.assertIn("sm_86: 384 threads, 200 registers, 106496 bytes",
+                      *resources.problems(kernel, used, "86"))
         self.assertEqual(list(resources.problems(kernel, resources.Used(128, 0, 0), "87")), [])
         self.assertIn("20 bytes", *resources.problems(kernel, resources.Used(128, 20, 0), "87"))
 

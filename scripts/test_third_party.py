@@ -6,7 +6,10 @@ import third_party
 
 
 def package(name, source="registry"):
-    return {"id": name, "name": name, "version": "1.0.0", "license": "MIT", "source": source, "manifest_path": "x"}
+    return {
+        "id": name, "name": name, "version": "1.0.0", "license": "MIT", "source": source, "manifest_path":
+        "x"
+    }
 
 
 class ThirdParty(unittest.TestCase):
@@ -15,9 +18,15 @@ class ThirdParty(unittest.TestCase):
             return {"id": name, "deps": [{"pkg": pkg, "dep_kinds": [{"kind": kind}]} for pkg, kind in deps]}
 
         metadata = {
-            "packages": [package("segtrt", None), package("vos", None), package("a"), package("b"), package("cc")],
+            "packages":
+            [package("segtrt", None),
+             package("vos", None),
+             package("a"),
+             package("b"),
+             package("cc")],
             "resolve": {
-                "root": "segtrt",
+                "root":
+                "segtrt",
                 "nodes": [
                     node("segtrt", ("vos", None), ("cc", "build")),
                     node("vos", ("b", None), ("a", None)),

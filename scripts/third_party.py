@@ -14,7 +14,8 @@ NAMES = ("LICEN", "COPYING", "NOTICE", "COPYRIGHT", "UNLICENSE")
 
 
 def linked(metadata):
-    """-> the packages that the program is linked with, without build and test dependencies and without its own crates."""
+    """-> the packages that the program is linked with, without build and test dependencies and
+    without its own crates."""
     packages = {package["id"]: package for package in metadata["packages"]}
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
     left, seen = [metadata["resolve"]["root"]], set()
@@ -33,7 +34,9 @@ def linked(metadata):
 def texts(package):
     """-> the licence files of a package, name and text."""
     folder = Path(package["manifest_path"]).parent
-    files = [path for path in sorted(folder.iterdir()) if path.is_file() and path.name.upper().startswith(NAMES)]
+    files = [
+        path for path in sorted(folder.iterdir()) if path.is_file() and path.name.upper().startswith(NAMES)
+    ]
     return [(path.name, path.read_text(errors="replace").strip()) for path in files]
 
 
@@ -44,7 +47,9 @@ def collect(packages, read=texts):
     for package in packages:
         title = f"{package['name']} {package['version']}"
         found = read(package)
-        lines.append(f"{title}: {package['license'] or 'see its text below'}{'' if found else ' (no text in the crate)'}")
+        lines.append(
+            f"{title}: "
+            f"{package['license'] or 'see its text below'}{'' if found else ' (no text in the crate)'}")
         for _, text in found:
             users.setdefault(text, []).append(title)
     for text, titles in users.items():

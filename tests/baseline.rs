@@ -192,7 +192,8 @@ fn another_machine_or_another_configuration_is_refused_by_name() {
         "gpu: unknown in the baseline, NVIDIA H200",
         "driver: unknown in the baseline, 580",
         "threads: 1 in the baseline, 7 in this run",
-        "weights of edgetam_mini_points: checkpoint edgetam_mini.safetensors in the baseline, checkpoint other.pt",
+        "weights of edgetam_mini_points: checkpoint edgetam_mini.safetensors in the baseline, \
+         checkpoint other.pt",
         "precision of edgetam_mini_points: fp32 in the baseline, fp16",
         "geometry of edgetam_mini_points: stretch in the baseline, letterbox",
         "sha256 00 for synth_000/frames",

@@ -1,5 +1,6 @@
-//! The bench on a GPU, on stand-ins: TensorRT's engines run the committed network in ONNX Runtime, on the addresses that
-//! the pipeline bound, when the driver's streams come to it; kernels are emulated. So masks must equal the CPU's.
+//! The bench on a GPU, on stand-ins: TensorRT's engines run the committed network in ONNX Runtime,
+//! on the addresses that the pipeline bound, when the driver's streams come to it; kernels are
+//! emulated. So masks must equal the CPU's.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Rows of the bench on a GPU, on the stand-ins of [`crate::bench_gpu`]: what a fault costs and whom, and that each row has its
-//! own frames and its own memory.
+//! Rows of the bench on a GPU, on the stand-ins of [`crate::bench_gpu`]: what a fault costs and
+//! whom, and that each row has its own frames and its own memory.
 
 use std::fs;
 

@@ -117,7 +117,8 @@ fn a_runner_starts_the_worker_and_its_rows_are_no_measurement() {
     bench(&split, &out).env("SEGTRT_RUNNER", "env SEGTRT_SEEN='a b'").assert().success();
     assert_eq!(column(&out.join(SUMMARY), "verdict"), ["INVALID"]);
     let reason = &column(&out.join(SUMMARY), "verdict_reason")[0];
-    let expected = "runner: not a measurement of this machine: SEGTRT_RUNNER (env SEGTRT_SEEN='a b') started the worker";
+    let expected = "runner: not a measurement of this machine: SEGTRT_RUNNER (env SEGTRT_SEEN='a \
+                    b') started the worker";
     assert!(reason.contains(expected), "{reason}");
     for (runner, words) in [
         ("/nonexistent/qemu", "cannot start a worker process by \"/nonexistent/qemu\""),
@@ -217,7 +218,8 @@ fn a_limited_clip_runs_only_its_first_frames() {
     assert_eq!(column(&out.join(SUMMARY), "frames"), ["5"]);
 }
 
-/// A bench over six objects whose journal holds its header and the first of them: its worker is at the second one.
+/// A bench over six objects whose journal holds its header and the first of them: its worker is at
+/// the second one.
 fn at_its_second_object(command: &assert_cmd::Command, out: &Path) -> Child {
     let mut bench = std::process::Command::new(command.get_program())
         .args(command.get_args())

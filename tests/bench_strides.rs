@@ -62,7 +62,8 @@ fn a_stride_is_a_clip_of_fewer_frames() {
     let (strided, all) = (masks(&out.join(MASKS), 3), masks(&other.join(MASKS), 1));
     assert_eq!(strided.len(), 5);
     assert_eq!(strided, all);
-    // Annotated are 0, 4, 8 and 12; fed are 0, 3, 6, 9 and 12. What was not fed has no score, not a score of zero.
+    // Annotated are 0, 4, 8 and 12; fed are 0, 3, 6, 9 and 12. What was not fed has no score, not a
+    // score of zero.
     let (summary, expected) = (out.join(SUMMARY), other.join(SUMMARY));
     for name in ["frames", "scored_frames", "J", "F", "JandF"] {
         assert_eq!(column(&summary, name), column(&expected, name), "{name}");

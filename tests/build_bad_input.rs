@@ -1,6 +1,6 @@
 /*!
-What a tired user types to `segtrt build-engines`, and what somebody's TensorRT lacks: each is told before anything is
-built, or costs nothing but its own row.
+What a tired user types to `segtrt build-engines`, and what somebody's TensorRT lacks: each is told
+before anything is built, or costs nothing but its own row.
 */
 
 use std::path::Path;
@@ -79,7 +79,8 @@ fn a_gpu_without_attention_kernels_is_refused_the_segmented_track_step() {
     }
 }
 
-/// bench tracks one object after the other: sixteen profiles more for each further object would be built for nobody.
+/// bench tracks one object after the other: sixteen profiles more for each further object would be
+/// built for nobody.
 #[test]
 fn the_exact_track_step_has_profiles_for_one_object_and_that_is_said() {
     let dir = tempfile::tempdir().unwrap();

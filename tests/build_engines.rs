@@ -1,6 +1,7 @@
 /*!
-`segtrt build-engines` from the command line. Real engines are built with TensorRT for RTX, which needs no GPU; a
-compiled stand-in plays TensorRT 8.6 where what matters is said before anything is built.
+`segtrt build-engines` from the command line. Real engines are built with TensorRT for RTX, which
+needs no GPU; a compiled stand-in plays TensorRT 8.6 where what matters is said before anything is
+built.
 */
 
 #[allow(dead_code)]
@@ -253,7 +254,8 @@ fn engines_are_built_ahead_kept_while_they_are_true_and_rebuilt_when_they_are_no
     refused(&library, dir, 86, &format!("it was built by TensorRT 8.5.2, this is {version}"));
 }
 
-/// Opening the memory plan must fail with these words and the command that helps, before TensorRT sees the plan.
+/// Opening the memory plan must fail with these words and the command that helps, before TensorRT
+/// sees the plan.
 fn refused(library: &Library, dir: &Path, sm: u32, words: &str) {
     let runtime = Runtime::new(library);
     // TensorRT for RTX makes no runtime without a driver; the refusal must not need one.

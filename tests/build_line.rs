@@ -1,6 +1,7 @@
 /*!
-Processes that build one plan after another, on stand-ins for the driver and for TensorRT 8.6: what is kept from plan to plan, what is
-not, and what a failure costs. The stand-in writes into each plan which process built it.
+Processes that build one plan after another, on stand-ins for the driver and for TensorRT 8.6: what
+is kept from plan to plan, what is not, and what a failure costs. The stand-in writes into each plan
+which process built it.
 */
 #![cfg(target_os = "linux")]
 
@@ -48,8 +49,10 @@ impl Yard {
     pub(crate) fn new() -> Option<Self> {
         let fakes = fakes()?;
         let dir = tempfile::tempdir().unwrap();
-        let text = "[small]\ntitle = \"a small board\"\nsm = 90\nmemory_mb = 4096\nunified = false\nmodels = [\"edgetam_mini\"]\n\
-             precision = \"fp32\"\nimgsz = 256\nworkspace_mb = 64\ntrack_variant = \"per-fill-level\"\nopt_level = 3\ndevice_names = [\"Small\"]\n";
+        let text = "[small]\ntitle = \"a small board\"\nsm = 90\nmemory_mb = 4096\nunified = \
+                    false\nmodels = [\"edgetam_mini\"]\nprecision = \"fp32\"\nimgsz = \
+                    256\nworkspace_mb = 64\ntrack_variant = \"per-fill-level\"\nopt_level = \
+                    3\ndevice_names = [\"Small\"]\n";
         std::fs::write(dir.path().join("platforms.toml"), text).unwrap();
         Some(Self { dir, fakes })
     }
@@ -163,7 +166,8 @@ fn one_process_builds_all_and_each_plans_account_is_its_own() {
         (first, yard.maker("prompt"), yard.maker("memory")),
         (1, (process, 2), (process, 3))
     );
-    // The kernels are loaded once, although each plan has a builder of its own, and no log has another graph's lines.
+    // The kernels are loaded once, although each plan has a builder of its own, and no log has
+    // another graph's lines.
     for (graph, lines) in [("encoder", 3), ("prompt", 2), ("memory", 2)] {
         let log = yard.log(graph);
         assert_eq!(log.lines().count(), lines, "{log}");
@@ -175,12 +179,14 @@ fn one_process_builds_all_and_each_plans_account_is_its_own() {
     assert_eq!(encoder.peak_device_bytes, Some(4 << 20));
     assert_eq!(memory.peak_device_bytes, Some(1 << 20));
     assert!(encoder.peak_host_bytes.unwrap() > 256 << 20);
-    // None where the kernel does not let a process reset its peak: no number is better than an earlier plan's.
+    // None where the kernel does not let a process reset its peak: no number is better than an
+    // earlier plan's.
     assert!(memory.peak_host_bytes.is_none_or(|peak| peak < 200 << 20), "{memory:?}");
     assert!(!is_alive(process));
 }
 
-/// A first build takes minutes, which nobody should have to find out: what is to be built and why it takes long is said first, then each plan by its number.
+/// A first build takes minutes, which nobody should have to find out: what is to be built and why
+/// it takes long is said first, then each plan by its number.
 #[test]
 fn a_build_says_what_it_will_do_and_how_far_it_is() {
     let Some(yard) = Yard::new() else { return };

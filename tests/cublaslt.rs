@@ -1,4 +1,5 @@
-//! Products by cuBLASLt on stand-ins: what a launch takes with it, what is refused, what the self-test and the doctor say.
+//! Products by cuBLASLt on stand-ins: what a launch takes with it, what is refused, what the
+//! self-test and the doctor say.
 
 use std::path::Path;
 use std::process::Command;
@@ -96,7 +97,8 @@ fn the_selftest_compares_the_products_and_says_where_it_cannot() {
         (
             "refuses",
             [0, 1],
-            "cuBLASLt 13.1.2 (for CUDA 13) could not create a handle on this GPU: CUBLAS_STATUS_ARCH_MISMATCH",
+            "cuBLASLt 13.1.2 (for CUDA 13) could not create a handle on this GPU: \
+             CUBLAS_STATUS_ARCH_MISMATCH",
         ),
         ("new", [0, 1], "it is made for CUDA 99, the driver knows CUDA 13"),
     ] {
@@ -168,7 +170,8 @@ fn whole_trunks() {
     println!("{}", report::render_kernels(&found));
 }
 
-/// The comparisons must be able to fail, that of single products and that of whole trunks, whose norms come with the products before them.
+/// The comparisons must be able to fail, that of single products and that of whole trunks, whose
+/// norms come with the products before them.
 #[test]
 fn a_norm_that_lacks_its_bias_is_found_by_itself_and_in_the_whole() {
     let (Some(fakes), Some(library)) = (shared(), cublaslt()) else { return };
@@ -223,7 +226,8 @@ fn which_one() {
 fn products_take_their_operands_with_them_and_refuse_what_does_not_fit() {
     let Some(library) = cublaslt() else { return };
     for seed in ["0", "1", "77"] {
-        // The host cannot touch this device's memory: what the stand-in computes it computes when the device works.
+        // The host cannot touch this device's memory: what the stand-in computes it computes when
+        // the device works.
         let settings = [("FAKE_CUDA_SEED", seed), ("FAKE_CUDA_APART", "1")];
         inside("launches", library, &settings);
     }

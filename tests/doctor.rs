@@ -280,7 +280,8 @@ fn a_test_run_says_which_step_failed() {
     assert_eq!(fs::read_to_string(taken.join("split/mine.txt")).unwrap(), "mine");
 }
 
-/// A `.venv` in a folder above may be anybody's: its libraries are opened only where nobody else can have put them there.
+/// A `.venv` in a folder above may be anybody's: its libraries are opened only where nobody else
+/// can have put them there.
 #[test]
 fn libraries_of_an_environment_that_others_may_write_to_are_left_out_and_named() {
     use std::os::unix::fs::PermissionsExt;

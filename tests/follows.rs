@@ -23,7 +23,8 @@ fn mean_iou(more: &[&str]) -> (f64, Vec<f64>) {
     (ious.iter().sum::<f64>() / 6.0, ious)
 }
 
-/// Both objects have one outline, size and texture: a network that knew objects by their looks alone would swap them.
+/// Both objects have one outline, size and texture: a network that knew objects by their looks
+/// alone would swap them.
 #[test]
 fn of_two_objects_that_look_alike_the_clicked_one_is_followed() {
     let (mean, ious) = mean_iou(&["--alike"]);

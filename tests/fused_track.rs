@@ -1,5 +1,6 @@
 //! The track step that is cut at its attentions, on stand-ins: a hand-made network of the kernels' widths
-//! (`tests/data/fused`) runs whole on the CPU, and in pieces of fp16 with attention between them in the pipeline.
+//! (`tests/data/fused`) runs whole on the CPU, and in pieces of fp16 with attention between them in
+//! the pipeline.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! `segtrt inspect`: graphs, plans, bundles and engine folders; damage; TensorRT's own account, and its death.
+//! `segtrt inspect`: graphs, plans, bundles and engine folders; damage; TensorRT's own account, and
+//! its death.
 
 #[path = "inspect/folders.rs"]
 mod folders;

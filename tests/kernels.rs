@@ -1,5 +1,6 @@
-//! The kernels of `cuda/`, run on the host by the stand-in driver: an emulation of their arithmetic and indexing, not of a
-//! GPU. What runs here is the program's own self-test, so that the launches and their arguments are tested too.
+//! The kernels of `cuda/`, run on the host by the stand-in driver: an emulation of their arithmetic
+//! and indexing, not of a GPU. What runs here is the program's own self-test, so that the launches
+//! and their arguments are tested too.
 
 use std::path::Path;
 
@@ -26,7 +27,8 @@ const ATTENTION: [(&str, &str); 12] = [
     ("attention_hopper", "attention_heads_128_hopper"),
 ];
 
-/// Rows of an encoder's trunk: the kernels, as the self-test names them, and how many cases each has at the least.
+/// Rows of an encoder's trunk: the kernels, as the self-test names them, and how many cases each
+/// has at the least.
 const TRUNK: [(&str, usize); 6] = [
     ("hiera layernorm", 16),
     ("hiera layernorm pdl", 4),
@@ -182,23 +184,33 @@ fn a_fault_in_any_kernel_is_found() {
     let Some(fakes) = Fakes::copied() else { return };
     // What each fault breaks, the file, and the text that is replaced by another.
     let faults = [
-        ("preprocess bicubic f32", "preprocess", "HALF = 1 << (PRECISION_BITS - 1)", "HALF = 0"),
-        ("preprocess bilinear f16", "preprocess", "__fdiv_rn(__fsub_rn", "__fmul_rn(__fsub_rn"),
-        ("mask", "mask", "a, row.weight, b) > 0.0f", "a, row.weight, b) >= 0.0f"),
-        ("mask counts", "mask", "any[1] | from_left(any)", "any[1] | from_right(any)"),
-        ("bank inputs", "bank", "age_in_slot(t, at, memories) - 1", "age_in_slot(t, at, memories)"),
-        ("bank advance", "bank", "1 + (t - 1) % (pointers - 1)", "t % pointers"),
-        ("hiera max pool", "hiera", "column * 2) * units", "column) * units"),
+        (
+            "preprocess bicubic f32",
+            "preprocess.cuh",
+            "HALF = 1 << (PRECISION_BITS - 1)",
+            "HALF = 0",
+        ),
+        ("preprocess bilinear f16", "preprocess.cu", "__fdiv_rn(__fsub_rn", "__fmul_rn(__fsub_rn"),
+        ("mask", "mask.cu", "a, row.weight, b) > 0.0f", "a, row.weight, b) >= 0.0f"),
+        ("mask counts", "mask.cu", "any[1] | from_left(any)", "any[1] | from_right(any)"),
+        (
+            "bank inputs",
+            "bank.cu",
+            "age_in_slot(t, at, memories) - 1",
+            "age_in_slot(t, at, memories)",
+        ),
+        ("bank advance", "bank.cu", "1 + (t - 1) % (pointers - 1)", "t % pointers"),
+        ("hiera max pool", "hiera.cu", "column * 2) * units", "column) * units"),
     ];
     // The same in what is compared with float64, and what is said of it.
     let roughly = [
         (
             "hiera layernorm",
-            "layernorm",
+            "layernorm.cuh",
             "sum_of_warp(sum) * share + EPSILON",
             "sum_of_warp(sum) + EPSILON",
         ),
-        ("hiera gelu", "gelu", "-0.0539062992f", "-0.0529062992f"),
+        ("hiera gelu", "gelu.cuh", "-0.0539062992f", "-0.0529062992f"),
     ];
     let sources = fakes.dir().join("cuda");
     std::fs::create_dir(&sources).unwrap();
@@ -215,9 +227,7 @@ fn a_fault_in_any_kernel_is_found() {
         "hiera.cu",
     ] {
         let mut text = std::fs::read_to_string(Path::new("cuda").join(name)).unwrap();
-        for (_, _, from, to) in
-            faults.iter().chain(&roughly).filter(|fault| name.split('.').next() == Some(fault.1))
-        {
+        for (_, _, from, to) in faults.iter().chain(&roughly).filter(|fault| fault.1 == name) {
             assert!(text.contains(from), "{name} has no {from:?}: the fault must be written anew");
             text = text.replace(from, to);
             written += 1;
@@ -262,7 +272,8 @@ fn a_fault_in_any_kernel_is_found() {
     }
 }
 
-/// What is read from the tokens decides about masks: a fault in any of the answer's parts, and one in the middle.
+/// What is read from the tokens decides about masks: a fault in any of the answer's parts, and one
+/// in the middle.
 #[test]
 fn a_fault_in_the_mask_decoder_is_found() {
     let Some(fakes) = shared() else { return };
@@ -285,7 +296,8 @@ fn a_fault_in_the_mask_decoder_is_found() {
     }
 }
 
-/// Faults at a mask's edge, in a place, between splits, of what an object that is not there has, and in the order of windows.
+/// Faults at a mask's edge, in a place, between splits, of what an object that is not there has,
+/// and in the order of windows.
 #[test]
 fn a_fault_in_the_memory_encoder_is_found() {
     let Some(fakes) = shared() else { return };
@@ -314,8 +326,8 @@ fn a_driver_that_refuses_the_kernels_costs_one_row_that_says_what_they_need() {
     std::fs::remove_file(fakes.dir().join("libkernels.so")).unwrap();
     let csv = fakes.dir().join("kernels.csv");
     selftest(fakes.dir(), &csv).assert().code(1).stdout(contains(
-        "the kernels need a driver that takes PTX 7.8 (CUDA 11.8 or newer) and a GPU of sm_75 or newer; found a driver \
-         for CUDA 13.0 and NVIDIA H200 (sm 90)",
+        "the kernels need a driver that takes PTX 7.8 (CUDA 11.8 or newer) and a GPU of sm_75 or \
+         newer; found a driver for CUDA 13.0 and NVIDIA H200 (sm 90)",
     ));
     assert_eq!(column(&csv, "verdict"), ["failed"]);
 }

@@ -1,4 +1,5 @@
-//! The self-test of the kernels while it runs, on the stand-in driver: rows and lines as they come, modules that are loaded once.
+//! The self-test of the kernels while it runs, on the stand-in driver: rows and lines as they come,
+//! modules that are loaded once.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,6 +1,8 @@
-//! Benches that are killed at any moment and resumed: no row is lost, doubled or changed, nothing hangs, nothing is left behind.
+//! Benches that are killed at any moment and resumed: no row is lost, doubled or changed, nothing
+//! hangs, nothing is left behind.
 //!
-//! The moments are drawn from a fixed seed, as parts of the time that an undisturbed run takes. `SEGTRT_KILLS=N` kills N benches.
+//! The moments are drawn from a fixed seed, as parts of the time that an undisturbed run takes.
+//! `SEGTRT_KILLS=N` kills N benches.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

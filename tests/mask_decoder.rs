@@ -1,5 +1,6 @@
-//! The track step whose mask decoder is custom CUDA kernels, on stand-ins: `tests/data/decoded` runs whole on the CPU, and in pieces
-//! of fp16 with attention between them and the decoder behind them in the pipeline.
+//! The track step whose mask decoder is custom CUDA kernels, on stand-ins: `tests/data/decoded`
+//! runs whole on the CPU, and in pieces of fp16 with attention between them and the decoder behind
+//! them in the pipeline.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -65,7 +66,8 @@ fn weights() -> Vec<u8> {
     })
 }
 
-/// `tests/data/decoded`, whose other graphs are those of `tests/data/fused`; in `fp16` with the decoder's weights, else whole.
+/// `tests/data/decoded`, whose other graphs are those of `tests/data/fused`; in `fp16` with the
+/// decoder's weights, else whole.
 fn bundle(place: &Path, own: bool) {
     copy(Path::new("tests/data/fused"), place);
     copy(Path::new("tests/data/decoded"), place);

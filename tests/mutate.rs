@@ -1,11 +1,13 @@
-//! Every kind of file that a command reads, damaged in ways that a seeded generator comes upon: no panic, no hang, no death by a signal,
-//! an exit code of 0, 1 or 2, and a message that names the file.
+//! Every kind of file that a command reads, damaged in ways that a seeded generator comes upon: no
+//! panic, no hang, no death by a signal, an exit code of 0, 1 or 2, and a message that names the
+//! file.
 //!
-//! `SEGTRT_MUTANTS=10000` takes as many instead of the usual number, `SEGTRT_MUTANT_SEED` others, `SEGTRT_MUTANT=17` that one alone. What
-//! fails is kept below target/mutants with the command that reads it.
+//! `SEGTRT_MUTANTS=10000` takes as many instead of the usual number, `SEGTRT_MUTANT_SEED` others,
+//! `SEGTRT_MUTANT=17` that one alone. What fails is kept below target/mutants with the command that
+//! reads it.
 //!
-//! Most mutants are read by the commands' own functions in a process that reads one after another (this test program again); some by the
-//! program itself.
+//! Most mutants are read by the commands' own functions in a process that reads one after another
+//! (this test program again); some by the program itself.
 
 /// One process that reads mutants, one after another.
 mod batch;
@@ -112,7 +114,8 @@ fn keep(corpus: &Path, seed: u64, n: u64, what: &str) -> String {
         folder.join(format!("{seed}-{n}-{}", file.file_name().unwrap().to_string_lossy()));
     std::fs::write(&kept, cases::mutant(&std::fs::read(&file).unwrap(), seed, n)).unwrap();
     format!(
-        "-- SEGTRT_MUTANT_SEED={seed} SEGTRT_MUTANT={n} ({}): kept as {}, in the place of {} of: segtrt {}\n{what}",
+        "-- SEGTRT_MUTANT_SEED={seed} SEGTRT_MUTANT={n} ({}): kept as {}, in the place of {} of: \
+         segtrt {}\n{what}",
         case.name,
         kept.display(),
         case.file,

@@ -1,5 +1,6 @@
-//! `--jpeg-decoder nvjpeg` on stand-ins. The stand-in for nvJPEG gives libjpeg-turbo's pixels, and gives them as late as the real one
-//! may: so masks must equal those of `--jpeg-decoder turbo`, whatever order the streams run in.
+//! `--jpeg-decoder nvjpeg` on stand-ins. The stand-in for nvJPEG gives libjpeg-turbo's pixels, and
+//! gives them as late as the real one may: so masks must equal those of `--jpeg-decoder turbo`,
+//! whatever order the streams run in.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
-//! What the tests of a part of the network share that custom CUDA kernels compute in place of a graph: a bundle of it built on stand-ins,
-//! beside the whole network on the CPU, and a small platform to build it for.
+//! What the tests of a part of the network share that custom CUDA kernels compute in place of a
+//! graph: a bundle of it built on stand-ins, beside the whole network on the CPU, and a small
+//! platform to build it for.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -50,7 +51,8 @@ pub fn weights(tensors: Vec<FileTensor>, of: impl Fn(&FileTensor, usize, usize) 
     safetensors::serialize(views, None).unwrap()
 }
 
-/// Puts the weights beside a bundle's manifest, whose text becomes that of fp16 graphs with the table's lines.
+/// Puts the weights beside a bundle's manifest, whose text becomes that of fp16 graphs with the
+/// table's lines.
 pub fn install(place: &Path, file: &str, weights: &[u8], table: &str, more: &str) {
     fs::write(place.join(file), weights).unwrap();
     let known = sha256_of_file(&place.join(file)).unwrap();
@@ -86,7 +88,8 @@ impl Setting {
         Some(setting)
     }
 
-    /// Writes engines of these graphs with the part's weights beside them; the files of weights that are used.
+    /// Writes engines of these graphs with the part's weights beside them; the files of weights
+    /// that are used.
     fn engines(&self, name: &str, own: &Own, roles: &[Role]) -> Vec<String> {
         let engines = Engines::of(&self.path(name), &self.path("own"));
         let built: Vec<_> = roles.iter().map(|role| (*role, "ok")).collect();
@@ -141,8 +144,10 @@ impl Yard {
     /// None, said aloud, where there is no compiler.
     pub fn new(own: &Own) -> Option<Self> {
         let (fakes, dir) = (crate::build_line::fakes()?, tempfile::tempdir().unwrap());
-        let table = "[small]\ntitle = \"a small board\"\nsm = 90\nmemory_mb = 4096\nunified = false\nmodels = [\"edgetam_mini\"]\n\
-             precision = \"fp16\"\nimgsz = 64\nworkspace_mb = 64\ntrack_variant = \"segmented\"\nopt_level = 3\ndevice_names = [\"Small\"]\n";
+        let table = "[small]\ntitle = \"a small board\"\nsm = 90\nmemory_mb = 4096\nunified = \
+                     false\nmodels = [\"edgetam_mini\"]\nprecision = \"fp16\"\nimgsz = \
+                     64\nworkspace_mb = 64\ntrack_variant = \"segmented\"\nopt_level = \
+                     3\ndevice_names = [\"Small\"]\n";
         fs::write(dir.path().join("platforms.toml"), table).unwrap();
         (own.bundle)(&dir.path().join("onnx/edgetam_mini_64_fp16"), true);
         Some(Self { dir, fakes, graph: own.graph })

@@ -1,4 +1,5 @@
-//! `segtrt pack`: what is in the tar, what is refused, and what its script does on a board that a script plays.
+//! `segtrt pack`: what is in the tar, what is refused, and what its script does on a board that a
+//! script plays.
 
 #[path = "pack/board.rs"]
 mod board;

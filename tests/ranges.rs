@@ -1,4 +1,5 @@
-//! NVTX ranges of a bench on the CPU: what a tool hears, what Nsight Systems exports, what a broken tool costs.
+//! NVTX ranges of a bench on the CPU: what a tool hears, what Nsight Systems exports, what a broken
+//! tool costs.
 
 mod nest;
 mod nsys;

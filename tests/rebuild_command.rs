@@ -1,6 +1,6 @@
 /*!
-The command that a refusal names, typed: on stand-ins for the driver and for TensorRT 8.6 it finds all plans up to date, as only the very
-settings that they were built with do.
+The command that a refusal names, typed: on stand-ins for the driver and for TensorRT 8.6 it finds
+all plans up to date, as only the very settings that they were built with do.
 */
 #![cfg(target_os = "linux")]
 
@@ -35,8 +35,10 @@ impl Yard {
                 fs::copy(entry.path(), bundle.join(entry.file_name())).unwrap();
             }
         }
-        let table = "[small]\ntitle = \"a small board\"\nsm = 90\nmemory_mb = 4096\nunified = false\nmodels = [\"edgetam_mini\"]\n\
-             precision = \"fp32\"\nimgsz = 64\nworkspace_mb = 64\ntrack_variant = \"per-fill-level\"\nopt_level = 3\ndevice_names = [\"Small\"]\n";
+        let table = "[small]\ntitle = \"a small board\"\nsm = 90\nmemory_mb = 4096\nunified = \
+                     false\nmodels = [\"edgetam_mini\"]\nprecision = \"fp32\"\nimgsz = \
+                     64\nworkspace_mb = 64\ntrack_variant = \"per-fill-level\"\nopt_level = \
+                     3\ndevice_names = [\"Small\"]\n";
         fs::write(yard.path("my table.toml"), table).unwrap();
         Some(yard)
     }
@@ -67,7 +69,8 @@ impl Yard {
         command.args(flags).assert().success();
     }
 
-    /// The command of the only folder; typed, it would build nothing, and it looks at each of the folder's plans.
+    /// The command of the only folder; typed, it would build nothing, and it looks at each of the
+    /// folder's plans.
     fn again(&self) -> String {
         let folders = fs::read_dir(self.path("my engines/small")).unwrap();
         let folders: Vec<PathBuf> = folders.map(|entry| entry.unwrap().path()).collect();

@@ -1,4 +1,5 @@
-//! `segtrt report`: the page's structure, its honesty about what is INVALID or not measured, its files, and a real browser.
+//! `segtrt report`: the page's structure, its honesty about what is INVALID or not measured, its
+//! files, and a real browser.
 
 #[path = "report/browser.rs"]
 mod browser;
@@ -17,8 +18,7 @@ pub fn gpu_rows() -> PathBuf {
 }
 
 /// The predecessor's columns.
-const PREDECESSOR: &str = "video,object,model,imgsz,precision,frames,processed_end_frame,fps,latency_ms,gpu_peak_alloc_MiB,\
-                           gpu_peak_reserved_MiB,cpu_peak_rss_MiB,J,F,JandF,overlay,input_H,input_W,infer_H,infer_W,setup_ms";
+const PREDECESSOR: &str = "video,object,model,imgsz,precision,frames,processed_end_frame,fps,latency_ms,gpu_peak_alloc_MiB,gpu_peak_reserved_MiB,cpu_peak_rss_MiB,J,F,JandF,overlay,input_H,input_W,infer_H,infer_W,setup_ms";
 
 /// A table of the predecessor's with rows of two models.
 pub fn predecessor_table(dir: &Path, name: &str, faster: f64) -> PathBuf {
@@ -39,16 +39,16 @@ pub fn predecessor_table(dir: &Path, name: &str, faster: f64) -> PathBuf {
     path
 }
 
-/// A run folder with a sidecar: one VALID pass of `frames` frames and one INVALID pass, of clips called as `video` says.
+/// A run folder with a sidecar: one VALID pass of `frames` frames and one INVALID pass, of clips
+/// called as `video` says.
 pub fn run_folder(dir: &Path, video: &str, frames: usize) -> PathBuf {
     let folder = dir.join("orin");
     std::fs::create_dir_all(&folder).unwrap();
     let quoted = format!("\"{}\"", video.replace('"', "\"\""));
     let table = format!(
-        "video,object,model,imgsz,precision,frames,fps,J,F,JandF,status,reason,device,mode,latency_p50_ms,power_w,throttle,verdict,verdict_reason\r\n\
-         {quoted},000,edgetam_points,1024,fp16,{frames},41.5,0.7,0.8,0.75,ok,,Orin,latency,24.0,28.5,none,VALID,\r\n\
-         hot,000,edgetam_points,1024,fp16,50,777.5,0.7,0.8,0.75,ok,,Orin,latency,1.25,28.5,thermal,INVALID,throttled: let the GPU cool\r\n\
-         gone,000,edgetam_points,1024,fp16,,,,,,failed,jpeg: frame 3 is cut short,Orin,latency,,,,-,\r\n"
+        "video,object,model,imgsz,precision,frames,fps,J,F,JandF,status,reason,device,mode,latency_p50_ms,power_w,throttle,verdict,verdict_reason\r\n{quoted},000,edgetam_points,1024,fp16,{frames},41.5,0.7,0.8,0.75,ok,,Orin,latency,24.0,28.5,none,VALID,\r\nhot,000,edgetam_points,1024,fp16,50,777.5,0.7,0.8,0.75,ok,,Orin,latency,1.25,28.5,thermal,INVALID,throttled: \
+         let the GPU cool\r\ngone,000,edgetam_points,1024,fp16,,,,,,failed,jpeg: frame 3 is cut \
+         short,Orin,latency,,,,-,\r\n"
     );
     std::fs::write(folder.join("sav_benchmark_summary.csv"), table).unwrap();
     let times = |frames: usize, ms: f64| -> String {

@@ -52,7 +52,8 @@ fn a_driver_without_a_device_or_without_its_functions_is_no_panic() {
     let empty = dir.path().join("empty.c");
     std::fs::write(&empty, "int cuInit(unsigned flags) { return (int)flags; }").unwrap();
     compile("CC", "cc", &[empty.to_str().unwrap()], &dir.path().join("libcuda.so")).unwrap();
-    let sentence = "Error: the CUDA driver has no cuDriverGetVersion; install a driver for CUDA 11.4 or newer\n";
+    let sentence = "Error: the CUDA driver has no cuDriverGetVersion; install a driver for CUDA \
+                    11.4 or newer\n";
     let mut command = segtrt();
     command.arg("selftest").env("LD_LIBRARY_PATH", dir.path()).assert().code(1).stderr(sentence);
 }
@@ -117,9 +118,7 @@ fn engines_that_agree_pass_in_every_profile_and_are_timed() {
     command.assert().success().stdout(contains("109 of 109 rows passed, 0 failed"));
 
     let (header, rows) = read_csv(&csv);
-    let expected = "platform,model,imgsz,precision,role,profile,case,seed,output,elements,relative_error,max_abs_error,\
-        error_limit,mask_iou,non_finite,unwritten,runs,enqueue_median_ms,enqueue_p5_ms,enqueue_p95_ms,graph_median_ms,\
-        graph_p5_ms,graph_p95_ms,graph_problem,context_bytes,engine_bytes,verdict,reason,engines,plan";
+    let expected = "platform,model,imgsz,precision,role,profile,case,seed,output,elements,relative_error,max_abs_error,error_limit,mask_iou,non_finite,unwritten,runs,enqueue_median_ms,enqueue_p5_ms,enqueue_p95_ms,graph_median_ms,graph_p5_ms,graph_p95_ms,graph_problem,context_bytes,engine_bytes,verdict,reason,engines,plan";
     assert_eq!(header.join(","), expected);
     // Encoder: 3 outputs. Prompts: a click and a box with 5 outputs, a mask with 4. Track: 16 fill
     // levels; padded: full and filling. Memory: of a tracked and of a prompted frame.

@@ -9,17 +9,29 @@ use predicates::str::contains;
 
 use crate::support::segtrt;
 
-const HEADER: &str = "video,object,model,imgsz,precision,frames,fps,JandF,status,reason,backend,device,latency_p50_ms,fidelity,\
-    power_w,verdict,verdict_reason";
+const HEADER: &str = "video,object,model,imgsz,precision,frames,fps,JandF,status,reason,backend,device,latency_p50_ms,fidelity,power_w,verdict,verdict_reason";
 
 /// Results as run.sh leaves them, with two rows of one model.
-struct Results {
-    dir: tempfile::TempDir,
+struct Results<D: AsRef<Path>> {
+    dir: D,
 }
 
-impl Results {
+/// Whole results and their archive in a folder.
+pub fn whole(into: &Path) {
+    let results = Results::in_folder(into);
+    results.sums();
+    results.tar();
+}
+
+impl Results<tempfile::TempDir> {
     fn new() -> Self {
-        let results = Self { dir: tempfile::tempdir().unwrap() };
+        Self::in_folder(tempfile::tempdir().unwrap())
+    }
+}
+
+impl<D: AsRef<Path>> Results<D> {
+    fn in_folder(dir: D) -> Self {
+        let results = Self { dir };
         results.rows("mem7/ptr16/1024/pil13-bicubic/noskip/nofill", "VALID,");
         results.write(
             "bench/sidecar.json",
@@ -35,7 +47,8 @@ impl Results {
     fn rows(&self, fidelity: &str, verdict: &str) {
         let row = |object: &str, frames: usize, fps: f64, verdict: &str| {
             format!(
-                "dog,{object},edgetam_points,1024,fp16,{frames},{fps},0.8,ok,,tensorrt 10.3.0 fp16 segmented,Orin,{},{fidelity},20.5,{verdict}\n",
+                "dog,{object},edgetam_points,1024,fp16,{frames},{fps},0.8,ok,,tensorrt 10.3.0 \
+                 fp16 segmented,Orin,{},{fidelity},20.5,{verdict}\n",
                 1000.0 / fps
             )
         };
@@ -48,7 +61,7 @@ impl Results {
     }
 
     fn folder(&self) -> PathBuf {
-        self.dir.path().join("results")
+        self.dir.as_ref().join("results")
     }
 
     fn write(&self, name: &str, text: &str) {
@@ -71,9 +84,9 @@ impl Results {
     }
 
     fn tar(&self) -> PathBuf {
-        let tar = self.dir.path().join("results.tar");
+        let tar = self.dir.as_ref().join("results.tar");
         let mut command = Command::new("tar");
-        command.arg("cf").arg(&tar).arg("-C").arg(self.dir.path()).arg("results");
+        command.arg("cf").arg(&tar).arg("-C").arg(self.dir.as_ref()).arg("results");
         assert!(command.status().unwrap().success());
         tar
     }
@@ -88,7 +101,8 @@ fn whole_results_give_the_row_of_the_board() {
     let results = Results::new();
     results.sums();
     // 150 frames in 4 s.
-    let row = "| Orin (pmode:0000) | tensorrt 10.3.0, Ubuntu 22.04 | edgetam_points | 1024 | fp16 | 37.5 | 30.00 | 80.0 | 20.5 | 2 of 2 |";
+    let row = "| Orin (pmode:0000) | tensorrt 10.3.0, Ubuntu 22.04 | edgetam_points | 1024 | fp16 \
+               | 37.5 | 30.00 | 80.0 | 20.5 | 2 of 2 |";
     let tar = results.tar();
     submit(&tar).success().stdout(contains(row).and(contains("FAILED").not()));
     submit(&results.folder()).success().stdout(contains(row));
@@ -101,7 +115,7 @@ fn whole_results_give_the_row_of_the_board() {
 
 #[test]
 fn what_speaks_against_the_rows_is_named() {
-    let cases: [(fn(&Results), &str); 6] = [
+    let cases: [(fn(&Results<tempfile::TempDir>), &str); 6] = [
         (
             |results| results.write("selftest.log", "later\n"),
             "FAILED   files     selftest.log was added",

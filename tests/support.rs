@@ -91,7 +91,8 @@ pub fn column(path: &Path, name: &str) -> Vec<String> {
     rows.into_iter().map(|row| row[at].clone()).collect()
 }
 
-/// An nsys that runs, of those that the program itself finds or unpacked below target/nsys; none, said aloud, where there is none.
+/// An nsys that runs, of those that the program itself finds or unpacked below target/nsys; none,
+/// said aloud, where there is none.
 pub fn nsys() -> Option<PathBuf> {
     let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/nsys/nsys");
     let found = report::nsys::Nsys::find().or_else(|_| report::nsys::Nsys::at(&unpacked));
@@ -104,8 +105,8 @@ pub fn nsys() -> Option<PathBuf> {
     found.ok().map(|nsys| nsys.path)
 }
 
-/// Writes a shell script that can be run. Another process writes it: a file that this one has open for writing while another
-/// test forks cannot be run.
+/// Writes a shell script that can be run. Another process writes it: a file that this one has open
+/// for writing while another test forks cannot be run.
 pub fn script(path: &Path, text: &str) -> PathBuf {
     std::fs::create_dir_all(path.parent().expect("a file in a folder")).expect("a folder");
     let write = r#"printf '#!/bin/sh\n%s\n' "$1" >"$0" && chmod +x "$0""#;
@@ -160,7 +161,8 @@ pub fn lowest_iou(expected: &[Frame], found: &[Frame]) -> f64 {
     })
 }
 
-/// Starts `command`, kills it once a bench of its is at work on something in `folder`, and waits for that bench to be gone.
+/// Starts `command`, kills it once a bench of its is at work on something in `folder`, and waits
+/// for that bench to be gone.
 #[cfg(target_os = "linux")]
 pub fn killed_it_leaves_no_bench(command: &mut std::process::Command, folder: &Path) {
     use std::process::Stdio;

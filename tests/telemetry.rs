@@ -1,4 +1,5 @@
-//! The GPU's sensors through the real way, with a stand-in for NVML; what a bench writes of them and of its verdict.
+//! The GPU's sensors through the real way, with a stand-in for NVML; what a bench writes of them
+//! and of its verdict.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -53,9 +54,10 @@ impl FakeNvml {
     }
 }
 
-const CALM: &str = "power_mw 350000\nenergy_mj 5000000\nsm_mhz 1980\nmemory_mhz 3201\ntemperature_c 51\n\
-    utilisation 97\nreasons 2\nmemory_used 2147483648\nsm_max_mhz 1980\npower_limit_mw 700000\npersistence 1\nmig 0\n\
-    memory_total 150754820096\nbus_bits 6144\n";
+const CALM: &str = "power_mw 350000\nenergy_mj 5000000\nsm_mhz 1980\nmemory_mhz \
+                    3201\ntemperature_c 51\nutilisation 97\nreasons 2\nmemory_used \
+                    2147483648\nsm_max_mhz 1980\npower_limit_mw 700000\npersistence 1\nmig \
+                    0\nmemory_total 150754820096\nbus_bits 6144\n";
 
 fn steady_frames() -> Vec<FrameTimes> {
     let frame = |frame| FrameTimes {

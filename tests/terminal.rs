@@ -1,4 +1,5 @@
-//! What reaches a pipe, a terminal and a shell: no control codes where nobody asked, completions, manual pages, JSON.
+//! What reaches a pipe, a terminal and a shell: no control codes where nobody asked, completions,
+//! manual pages, JSON.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -21,7 +22,8 @@ fn plain(output: &Output, what: &str) {
     }
 }
 
-/// `segtrt … | head -c0`: neither a panic nor an error, and the exit code that a shell gives a program ended by SIGPIPE.
+/// `segtrt … | head -c0`: neither a panic nor an error, and the exit code that a shell gives a
+/// program ended by SIGPIPE.
 #[test]
 #[cfg(unix)]
 fn a_reader_that_went_away_ends_the_program_quietly() {
@@ -49,7 +51,8 @@ fn a_pipe_gets_no_control_codes() {
     let dir = tempfile::tempdir().unwrap();
     let split = synth(dir.path(), 1, 1, 3);
     let out = dir.path().join("out");
-    // Where a terminal would be wanted whatever the pipe: a variable that forces colours is the user's own word.
+    // Where a terminal would be wanted whatever the pipe: a variable that forces colours is the
+    // user's own word.
     for args in [
         &["--help"][..],
         &["bench", "--help"],
@@ -130,7 +133,8 @@ fn completions_name_every_subcommand_and_no_internal_one() {
     let path = dir.path().join("segtrt");
     fs::write(&path, script).unwrap();
     // A real bash completes with it.
-    let line = "source \"$0\" && COMP_WORDS=(segtrt be) COMP_CWORD=1 && _segtrt segtrt be segtrt && echo \"${COMPREPLY[@]}\"";
+    let line = "source \"$0\" && COMP_WORDS=(segtrt be) COMP_CWORD=1 && _segtrt segtrt be segtrt \
+                && echo \"${COMPREPLY[@]}\"";
     match Command::new("bash").args(["-c", line]).arg(&path).output() {
         Ok(output) => {
             let told = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -7,7 +7,8 @@
 mod baseline;
 /// What goes wrong with the input of a bench, and what it costs.
 mod bench_bad_input;
-/// The bench on a GPU, on stand-ins for driver, kernels and TensorRT: the CPU's masks, and what each frame costs.
+/// The bench on a GPU, on stand-ins for driver, kernels and TensorRT: the CPU's masks, and what
+/// each frame costs.
 mod bench_gpu;
 /// The same: what a fault costs, and what each row counts.
 mod bench_gpu_rows;
@@ -19,7 +20,8 @@ mod bench_strides;
 mod build_bad_input;
 /// Engines: built ahead of time with TensorRT for RTX, reused, refused; what is said where that cannot be.
 mod build_engines;
-/// One process that builds one plan after another, on stand-ins for driver and TensorRT: what is kept, what a failure costs.
+/// One process that builds one plan after another, on stand-ins for driver and TensorRT: what is
+/// kept, what a failure costs.
 mod build_line;
 /// Bundles of graphs: the committed one, finding one, damaged ones.
 mod bundle;
@@ -33,7 +35,8 @@ mod config;
 mod cublaslt;
 /// An encoder that comes in parts, on stand-ins.
 mod cut_encoder;
-/// Splits on disk: SA-V, DAVIS, YouTube-VOS, MOSE, LVOS, synthetic; what is wrong with them; their frames, masks and overlays.
+/// Splits on disk: SA-V, DAVIS, YouTube-VOS, MOSE, LVOS, synthetic; what is wrong with them; their
+/// frames, masks and overlays.
 mod dataset;
 /// `segtrt doctor` and `segtrt test-run`, with made-up tools and stand-ins for driver and TensorRT.
 mod doctor;
@@ -63,7 +66,8 @@ mod mask_decoder;
 mod masks;
 /// The memory encoder by custom CUDA kernels, on stand-ins.
 mod memory_encoder;
-/// `segtrt merge` and `segtrt collect`: tables of old and new runs, folders of other machines through a stand-in ssh.
+/// `segtrt merge` and `segtrt collect`: tables of old and new runs, folders of other machines
+/// through a stand-in ssh.
 mod merge_collect;
 /// Quality of masks, dilation, run-length encoding: against slow definitions and Python.
 mod metrics;
@@ -76,7 +80,8 @@ mod mutate;
 mod narrow;
 /// What is no finite number: logits on both backends, predecoded frames.
 mod non_finite;
-/// `segtrt nsys`: made-up exports with every number worked out by hand, NVIDIA's own scripts beside them, damage.
+/// `segtrt nsys`: made-up exports with every number worked out by hand, NVIDIA's own scripts beside
+/// them, damage.
 mod nsys;
 /// `--jpeg-decoder nvjpeg` on stand-ins: order, memory, refusals and messages.
 mod nvjpeg;

@@ -49,8 +49,8 @@ impl Yard {
         let dir = tempfile::tempdir().unwrap();
         let table = "[small]\ntitle = \"a small board\"\nsm = 90\nmemory_mb = 4096\nunified = \
                      false\nmodels = [\"edgetam_mini\"]\nprecision = \"fp16\"\nimgsz = \
-                     64\nworkspace_mb = 64\ntrack_variant = \"per-fill-level\"\nopt_level = 3\ndevice_names = \
-                     [\"Small\"]\n";
+                     64\nworkspace_mb = 64\ntrack_variant = \"per-fill-level\"\nopt_level = \
+                     3\ndevice_names = [\"Small\"]\n";
         fs::write(dir.path().join("platforms.toml"), table).unwrap();
         let yard = Self { dir, fakes };
         bundle(&yard.path(BUNDLE), true);
@@ -121,7 +121,8 @@ fn algorithms_of_the_products_are_timed_once_and_kept_with_the_engines() {
     let kept = yard.manifest().products.unwrap();
     assert_eq!((kept.products.len(), kept.library.as_str()), (21, "cuBLASLt 13.1.2 (for CUDA 13)"));
     assert!(kept.products.iter().all(|choice| choice.of == 2 && choice.algorithm < 2));
-    // Neither a later call nor one that leaves them alone changes them; another GPU's are made anew, and those of a program with other kernels.
+    // Neither a later call nor one that leaves them alone changes them; another GPU's are made
+    // anew, and those of a program with other kernels.
     assert!(!build(&[]).contains("matmuls use another algorithm"));
     build(&["--no-autotune"]);
     assert_eq!(yard.manifest().products.as_ref(), Some(&kept));
@@ -237,7 +238,8 @@ fn a_damaged_bundle_costs_its_row_and_leaves_what_was_there() {
     assert_eq!(yard.rows(&forced), failed);
     let said = yard.build(&forced).assert().code(1);
     said.stderr(contains(
-        "encoder_trunk: FAILED: the weights of the encoder's trunk do not match manifest.toml (SHA-256 or tensors); export",
+        "encoder_trunk: FAILED: the weights of the encoder's trunk do not match manifest.toml \
+         (SHA-256 or tensors); export",
     ));
     assert_eq!(fs::read(yard.folder().join(FILE)).unwrap(), before);
 }

@@ -1,5 +1,6 @@
-//! An encoder whose trunk this program computes itself, on stand-ins: the hand-made network of `tests/data/fused` with an encoder of
-//! Hiera's blocks (`tests/data/trunk`) runs whole on the CPU, and in the pipeline as stem, blocks and neck.
+//! An encoder whose trunk this program computes itself, on stand-ins: the hand-made network of
+//! `tests/data/fused` with an encoder of Hiera's blocks (`tests/data/trunk`) runs whole on the CPU,
+//! and in the pipeline as stem, blocks and neck.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! The memory attention's keys from the weights beside a trunk's, on stand-ins: the hand-made network of `tests/data/fused` has the masks of
-//! the CPU, without an engine of `track_keys`.
+//! The memory attention's keys from the weights beside a trunk's, on stand-ins: the hand-made
+//! network of `tests/data/fused` has the masks of the CPU, without an engine of `track_keys`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,8 +34,8 @@ const BUILT: [Role; 10] = [
 /// More than fill a bank of 16 pointers and go once around its memories.
 const FRAMES: usize = 26;
 
-/// `tests/data/fused` with a trunk beside its own encoder, which is not as random as the trunk's: with that one pixels turn over in fp16,
-/// whatever makes the keys.
+/// `tests/data/fused` with a trunk beside its own encoder, which is not as random as the trunk's:
+/// with that one pixels turn over in fp16, whatever makes the keys.
 fn bundle_with_trunk(place: &Path) {
     bundle(place, true);
     let encoder = place.join("encoder.onnx");

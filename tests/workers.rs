@@ -25,7 +25,8 @@ fn printed(command: &mut assert_cmd::Command) -> (Option<i32>, String) {
     (ended.status.code(), text)
 }
 
-/// Jobs are JSON, and JSON is UTF-8. A worker that was handed none waited for it, and its parent for the worker.
+/// Jobs are JSON, and JSON is UTF-8. A worker that was handed none waited for it, and its parent
+/// for the worker.
 #[test]
 fn a_path_that_is_not_utf8_is_refused_by_name_and_nothing_hangs() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,12 +1,15 @@
-"""Times this program's JPEG decoding (libjpeg-turbo on threads) and NVIDIA's nvJPEG (by torchvision) on the same frames, in turn.
+"""Times this program's JPEG decoding (libjpeg-turbo on threads) and NVIDIA's nvJPEG (by
+torchvision) on the same frames, in turn.
 
     cargo build --release --example decode_frames
-    python benches/python/compare_jpeg.py --split SA_V_SPLIT [--rounds 15] [--decoder target/release/examples/decode_frames]
+python benches/python/compare_jpeg.py --split SA_V_SPLIT [--rounds 15] [--decoder
+target/release/examples/decode_frames]
 
-Files are in the page cache. Our side ends with pixels in host memory, nvJPEG's with pixels in device memory; what our side's
-copy to the device takes is told beside it; our side decodes into memory that was there before, torchvision allocates its own.
-A row is the median and the quartiles over the rounds. The last line says by how much the two decoders' pixels differ: ours are
-Pillow's, which Meta's loader uses.
+Files are in the page cache. Our side ends with pixels in host memory, nvJPEG's with pixels in
+device memory; what our side's copy to the device takes is told beside it; our side decodes into
+memory that was there before, torchvision allocates its own. A row is the median and the quartiles
+over the rounds. The last line says by how much the two decoders' pixels differ: ours are Pillow's,
+which Meta's loader uses.
 """
 
 import argparse
@@ -86,10 +89,12 @@ def differences(threads, nvjpeg, files):
 
     with tempfile.NamedTemporaryFile() as saved:
         width, height = map(int, threads.ask(f"save {saved.name}"))
-        ours = np.frombuffer(pathlib.Path(saved.name).read_bytes(), np.uint8).reshape(height, width, 3).astype(int)
+        ours = np.frombuffer(pathlib.Path(saved.name).read_bytes(), np.uint8).reshape(height, width,
+                                                                                      3).astype(int)
     theirs = nvjpeg.decode(1)[0].permute(1, 2, 0).cpu().numpy().astype(int)
     gap = np.abs(ours - theirs)
-    print(f"{files[0].name}: {np.mean(gap > 0):.1%} of the bytes differ, by {gap.mean():.2f} grey levels in the mean and {gap.max()} at most")
+    print(f"{files[0].name}: {np.mean(gap > 0):.1%} of the bytes differ, by {gap.mean():.2f} grey levels "
+          f"in the mean and {gap.max()} at most")
 
 
 def main():
@@ -120,12 +125,14 @@ def main():
     for number in range(args.rounds):
         for name, side, how in sides if number % 2 == 0 else reversed(sides):
             measured[name].append(side.frames_per_s(how, len(files)))
-    print(f"\n{len(files)} frames, {args.rounds} rounds\n\n| decoder | frames a second | quartiles |\n|---|--:|--:|")
+    print(f"\n{len(files)} frames, {args.rounds} rounds\n\n| decoder | frames a second | quartiles "
+          f"|\n|---|--:|--:|")
     for name, values in measured.items():
         row(name, values)
     if nvjpeg:
         width, height = map(int, threads.ask("save /dev/null"))
-        print(f"\na frame's copy from pinned memory to the device: {nvjpeg.upload_ms((height, width, 3)):.3f} ms")
+        print(f"\na frame's copy from pinned memory to the device: "
+              f"{nvjpeg.upload_ms((height, width, 3)):.3f} ms")
         differences(threads, nvjpeg, files)
 
 

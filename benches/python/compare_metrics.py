@@ -48,7 +48,8 @@ def random_pairs():
 
 
 def resized(pair, size):
-    return tuple(cv2.resize(m.astype(np.uint8), size[::-1], interpolation=cv2.INTER_NEAREST) > 0 for m in pair)
+    return tuple(
+        cv2.resize(m.astype(np.uint8), size[::-1], interpolation=cv2.INTER_NEAREST) > 0 for m in pair)
 
 
 class Rust:
@@ -59,8 +60,12 @@ class Rust:
         json.dump([{"truth": rle(t), "prediction": rle(p)} for t, p in pairs], file)
         file.flush()
         self.file = file
-        program = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release/examples/score_masks"
-        self.child = subprocess.Popen([program, file.name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        program = pathlib.Path(os.environ.get("CARGO_TARGET_DIR",
+                                              ROOT / "target")) / "release/examples/score_masks"
+        self.child = subprocess.Popen([program, file.name],
+                                      stdin=subprocess.PIPE,
+                                      stdout=subprocess.PIPE,
+                                      text=True)
 
     def __call__(self, kind, index):
         self.child.stdin.write(f"{kind} {index}\n")
@@ -86,9 +91,13 @@ def compare(kind, indices, pairs, rust, rounds):
     for round_number in range(-1, rounds):
         for index in indices:
             sides = ["python", "rust"] if round_number % 2 else ["rust", "python"]
-            found = {side: python_once(kind, pairs[index]) if side == "python" else rust(kind, index) for side in sides}
+            found = {
+                side: python_once(kind, pairs[index]) if side == "python" else rust(kind, index)
+                for side in sides
+            }
             if found["python"][0] != found["rust"][0]:
-                raise SystemExit(f"pair {index}, {kind}: Python says {found['python'][0]}, Rust {found['rust'][0]}")
+                raise SystemExit(f"pair {index}, {kind}: Python says {found['python'][0]}, Rust "
+                                 f"{found['rust'][0]}")
             if round_number >= 0:  # The first round warms both up.
                 for side in sides:
                     times[side][index].append(found[side][1])
@@ -116,20 +125,28 @@ def main():
         groups[size] = range(len(pairs), len(pairs) + len(same))
         pairs += same
     rust = Rust(pairs)
-    versions = {name: importlib.metadata.version(name) for name in ["numpy", "opencv-python-headless", "scikit-image"]}
+    versions = {
+        name: importlib.metadata.version(name)
+        for name in ["numpy", "opencv-python-headless", "scikit-image"]
+    }
     rustc = subprocess.run(["rustc", "--version"], capture_output=True, text=True).stdout.strip()
     print(f"machine: {processor()}, {os.cpu_count()} cores; load average {os.getloadavg()[0]:.2f}")
     print(f"versions: Python {platform.python_version()}, {versions}, {rustc}")
     source = "annotations of a SA-V split" if args.split else "random shapes"
-    print(f"masks: {len(base)} pairs per size, {source}; {args.rounds} rounds; ms per frame: median [quartiles]")
+    print(f"masks: {len(base)} pairs per size, {source}; {args.rounds} rounds; ms per frame: median "
+          f"[quartiles]")
     print(f"{'evaluator':12} {'W x H':>10}  {'Python':^27} {'Rust':^27} ratio of medians")
     raw = ["evaluator,width,height,pair,python_median_ms,rust_median_ms"]
     for kind in EVALUATORS:
         for (height, width), indices in groups.items():
             times = compare(kind, indices, pairs, rust, args.rounds)
-            python, rusts = ([ms for values in times[side].values() for ms in values] for side in ["python", "rust"])
+            python, rusts = ([ms
+                              for values in times[side].values()
+                              for ms in values]
+                             for side in ["python", "rust"])
             ratio = statistics.median(python) / statistics.median(rusts)
-            print(f"{kind:12} {width:>5}x{height:<4}  {spread(python)} {spread(rusts)} {ratio:8.1f}", flush=True)
+            print(f"{kind:12} {width:>5}x{height:<4}  {spread(python)} {spread(rusts)} {ratio:8.1f}",
+                  flush=True)
             for pair, index in enumerate(indices):
                 medians = (statistics.median(times[side][index]) for side in ["python", "rust"])
                 raw.append(f"{kind},{width},{height},{pair}," + ",".join(f"{ms:.4f}" for ms in medians))

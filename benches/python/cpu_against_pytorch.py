@@ -67,9 +67,11 @@ def run_pytorch(args, out):
         "--out", f"{out}/run.npz", *args.weights,
     ]  # fmt: skip
     threads = {"OMP_NUM_THREADS": str(args.threads)}
-    subprocess.run(
-        [str(part) for part in command], check=True, stdout=subprocess.DEVNULL, cwd=ROOT, env=os.environ | threads
-    )
+    subprocess.run([str(part) for part in command],
+                   check=True,
+                   stdout=subprocess.DEVNULL,
+                   cwd=ROOT,
+                   env=os.environ | threads)
     with np.load(f"{out}/run.npz") as run:
         width = json.loads(str(run["about"]))["width"]
         masks = np.unpackbits(run["masks"], axis=-1, count=width).astype(bool)

@@ -68,11 +68,11 @@ fn words(list: Option<&toml::Value>) -> Vec<String> {
     list.filter_map(toml::Value::as_str).map(str::to_owned).collect()
 }
 
-/// `Topic::ALL`, and matches from a topic to its module and to the constants of its sources: what
-/// one side alone has does not compile.
+/// The enum `Topic`, and matches from a topic to its module and to the constants of its sources.
 fn table(modules: &[Module], out: &Path) -> Result<String, Box<dyn Error>> {
     let (mut all, mut arms, mut constants) = (String::new(), String::new(), String::new());
-    for Module { name, .. } in modules {
+    let mut variants = String::new();
+    for Module { name, source, defines, .. } in modules {
         let path = format!("{FOLDER}/{name}.ptx");
         let ptx = fs::read_to_string(&path).map_err(|error| {
             format!("{path}, which {LIST} lists: {error}; run scripts/kernels.py")
@@ -85,6 +85,12 @@ fn table(modules: &[Module], out: &Path) -> Result<String, Box<dyn Error>> {
         let deflated = out.join(format!("{name}.ptx.deflated"));
         fs::write(&deflated, miniz_oxide::deflate::compress_to_vec(ptx.as_bytes(), LEVEL))?;
         let topic = in_rust(name);
+        let selected = match &defines[..] {
+            [] => String::new(),
+            defines => format!(" with {}", defines.join(", ")),
+        };
+        writeln!(variants, "    /// `cuda/{source}`{selected}")?;
+        writeln!(variants, "    {topic},")?;
         writeln!(all, "        Self::{topic},")?;
         writeln!(arms, "            Self::{topic} => &Compiled {{")?;
         writeln!(arms, "                name: {name:?},")?;
@@ -97,7 +103,12 @@ fn table(modules: &[Module], out: &Path) -> Result<String, Box<dyn Error>> {
     }
     let count = modules.len();
     Ok(format!(
-        "impl Topic {{
+        "/// The modules of `cuda/kernels.toml`, by the same names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topic {{
+{variants}}}
+
+impl Topic {{
     pub(super) const ALL: [Self; {count}] = [
 {all}    ];
 

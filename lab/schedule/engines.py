@@ -1,6 +1,7 @@
 """Puts pieces of an engine folder together and checks the whole.
 
-    python3 lab/schedule/engines.py --into ENGINES --rows ROWS.json --piece DIR … [-- segtrt build-engines … --json]
+python3 lab/schedule/engines.py --into ENGINES --rows ROWS.json --piece DIR … [-- segtrt
+build-engines … --json]
 
 Each piece is a folder that `segtrt build-engines --graphs …` left:
 DIR/PLATFORM/MODEL_SIZE_PRECISION/{engine.json,*.plan}, and the weights of an encoder's trunk, of a
@@ -46,8 +47,12 @@ def merge(pieces, into):
                 if whole[key] != manifest[key]:
                     raise MergeError(f"{path}: its {key} is not that of the other pieces")
             graphs = {plan["role"] for plan in manifest["plans"]}
-            given_up = {plan["file"] for plan in whole["plans"] if plan["role"] in graphs} - {plan["file"] for plan in manifest["plans"]}
-            whole["plans"] = [plan for plan in whole["plans"] if plan["role"] not in graphs] + manifest["plans"]
+            given_up = {plan["file"]
+                        for plan in whole["plans"]
+                        if plan["role"] in graphs} - {plan["file"]
+                                                      for plan in manifest["plans"]}
+            whole["plans"] = [plan for plan in whole["plans"] if plan["role"] not in graphs
+                              ] + manifest["plans"]
             for plan in manifest["plans"]:
                 folder.mkdir(parents=True, exist_ok=True)
                 place(path.parent / plan["file"], folder / plan["file"])

@@ -21,7 +21,10 @@ def script(words, python):
         return None
     steps = 3 if words[1].endswith("distil_encoder.py") else 2  # its help is that of its step
     own = words[: words.index("--")] if "--" in words else words
-    return tuple(words[:steps]), {word.partition("=")[0] for word in own[steps:] if re.match(r"--[a-z]", word)}
+    return tuple(
+        words[:steps]), {word.partition("=")[0]
+                         for word in own[steps:]
+                         if re.match(r"--[a-z]", word)}
 
 
 def wanted(jobs, segtrt, python=None):
@@ -31,7 +34,10 @@ def wanted(jobs, segtrt, python=None):
         words = job.command
         # What follows `profile --` is another subcommand's.
         cut = words.index("--") if "profile" in words[:2] and "--" in words else len(words)
-        parts = [subcommand(words[:cut], segtrt), subcommand([segtrt, *words[cut + 1 :]], segtrt) if cut < len(words) else None]
+        parts = [
+            subcommand(words[:cut], segtrt),
+            subcommand([segtrt, *words[cut + 1:]], segtrt) if cut < len(words) else None
+        ]
         parts.append(script(words, python) if python else None)
         for part in filter(None, parts):
             for flag in part[1]:

@@ -42,7 +42,8 @@ class Foresight(Scheduler):
 
     def __init__(self, jobs, machine, done, seconds=0, bring=0):
         self.time, self.ends, self.bring, self.lines = 0.0, [], bring, []
-        super().__init__(jobs, machine, Nothing(lambda line: self.lines.append((self.time, line)), done), seconds)
+        super().__init__(jobs, machine, Nothing(lambda line: self.lines.append((self.time, line)), done),
+                         seconds)
 
     def now(self):
         return self.time

@@ -1,7 +1,8 @@
 """Two or more ways to run the same clips, measured in turn: A B A B …, each time by a process of
 its own, and then judged.
 
-    python3 lab/schedule/in_turn.py --out OUT --rounds 3 --side whole=engines/whole --side parts=engines/parts --reference-run RUN \
+python3 lab/schedule/in_turn.py --out OUT --rounds 3 --side whole=engines/whole --side
+parts=engines/parts --reference-run RUN \
         -- segtrt bench --backend tensorrt --split-dir S
 
 Each side is a folder of engines; the command behind -- is the same for all, with --engines,
@@ -32,7 +33,8 @@ def rounds(command, sides, count, out):
     for number in range(1, count + 1):
         for name, engines in sides:
             place = out / name / f"round_{number}"
-            code = subprocess.run([*command, "--engines", engines, "--save-masks", "--out-dir", str(place)]).returncode
+            code = subprocess.run([*command, "--engines", engines, "--save-masks", "--out-dir",
+                                   str(place)]).returncode
             print(f"{name} round {number}: {'done' if code == 0 else f'exit code {code}'}", flush=True)
             failed += code != 0
     return failed
@@ -50,8 +52,14 @@ def main(arguments=None):
     p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     p.add_argument("--out", type=Path, required=True)
     p.add_argument("--rounds", type=int, default=3)
-    p.add_argument("--side", type=named, action="append", required=True, metavar="NAME=FOLDER", help="engines; two of them at least")
-    p.add_argument("--reference-run", required=True, metavar="FOLDER", help="run in fp32 whose masks the sides' are compared with")
+    p.add_argument("--side",
+                   type=named,
+                   action="append",
+                   required=True,
+                   metavar="NAME=FOLDER",
+                   help="engines; two of them at least")
+    p.add_argument("--reference-run", required=True, metavar="FOLDER", help="run in fp32 whose masks the "
+                                                                            "sides' are compared with")
     p.add_argument("command", nargs="+", help="segtrt bench …, behind --; --split-dir among its flags")
     args = p.parse_args(arguments)
     if len({name for name, _ in args.side}) < 2:

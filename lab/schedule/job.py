@@ -44,11 +44,15 @@ class Job:
     copies: list = field(default_factory=list)  # (from, to) before it begins, unless `to` is there
     environment: dict = field(default_factory=dict)
     waits: bool = False  # for --wait-for's file
-    hush: bool = False  # nothing else runs meanwhile, on no GPU and no processor (but others of its kind: Machine.hushed)
+    # Nothing else runs meanwhile, on no GPU and no processor (but others of its kind:
+    # Machine.hushed).
+    hush: bool = False
     group: str = "main"
     optional: bool = False  # those that need it begin when it has ended, however it ended
-    only_with: dict = field(default_factory=dict)  # optional job -> text that the command loses where that is not done
-    spares: dict = field(default_factory=dict)  # likewise -> seconds that it takes less where that is left out
+    # Optional job -> text that the command loses where that is not done.
+    only_with: dict = field(default_factory=dict)
+    # Likewise -> seconds that it takes less where that is left out.
+    spares: dict = field(default_factory=dict)
 
     def __post_init__(self):
         self.command = [str(word) for word in self.command]
@@ -148,7 +152,8 @@ def without(jobs, patterns):
     kept = [job for job in jobs if job.name not in dropped]
     for job in kept:
         lacks = [name for name in job.needs if name in dropped]
-        job.command, job.expect = job.lacking(lacks), job.expect - sum(job.spares.get(name, 0) for name in lacks)
+        job.command, job.expect = job.lacking(lacks), job.expect - sum(
+            job.spares.get(name, 0) for name in lacks)
         job.needs = [name for name in job.needs if name not in dropped]
     return kept
 

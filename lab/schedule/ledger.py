@@ -63,7 +63,8 @@ class Ledger:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise SystemExit(f"error: another lab is at work in {self.out}; stop it, or choose another --out") from None
+                raise SystemExit(f"error: another lab is at work in {self.out}; stop it, or choose another "
+                                 f"--out") from None
             yield
 
     def calls(self):
@@ -89,7 +90,8 @@ class Ledger:
     def is_done(self, job):
         """It ended well, and what it left is still there."""
         record = self.record(job.name)
-        return bool(record) and record["state"] == "done" and all(is_there(path) for path in [*job.results, *job.leaves])
+        return bool(record) and record["state"] == "done" and all(
+            is_there(path) for path in [*job.results, *job.leaves])
 
     def say(self, line):
         """A line to OUT/lab.log and the screen."""
@@ -106,7 +108,8 @@ class Ledger:
             count = process.end_all(self.mark(name))
             self.say(f"left over: {name} ({count} processes ended)")
             record = json.loads(path.read_text() or "{}")
-            write_json(self.jobs / f"{name}.json", record | {"state": "failed", "why": "the lab ended before it did"})
+            write_json(self.jobs / f"{name}.json",
+                       record | {"state": "failed", "why": "the lab ended before it did"})
             path.unlink()
 
     def begun(self, job, record):
@@ -139,4 +142,6 @@ class Ledger:
                 lines = log.read().decode(errors="replace").splitlines()
         except OSError:
             return ""
-        return next((line.strip()[:160] for line in reversed(lines) if line.strip() and not line.startswith("$ ")), "")
+        return next(
+            (line.strip()[:160] for line in reversed(lines) if line.strip() and not line.startswith("$ ")),
+            "")

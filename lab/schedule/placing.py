@@ -47,7 +47,10 @@ class Placing:
         """Processors that nothing measured uses: those aside, and those of GPUs that no job has
         alone."""
         machine = self.machine
-        free = [p for gpu in machine.gpus if gpu not in more and not self.is_alone(gpu) for p in machine.own[gpu]]
+        free = [
+            p for gpu in machine.gpus if gpu not in more and not self.is_alone(gpu)
+            for p in machine.own[gpu]
+        ]
         return tuple(sorted({*machine.aside, *free}))
 
     def place(self, job, urgent=()):
@@ -113,7 +116,8 @@ class Placing:
         empty.sort(key=lambda gpu: gpu not in self.machine.quiet)
         others = [gpu for gpu in gpus if not self.is_alone(gpu) and gpu not in empty[:needed]]
         # The last GPU is not taken for long when something that matters more is about to want one.
-        waited_for = any(seconds < 0.5 * job.expect and (alone or not self.machine.quiet) for seconds, alone in urgent)
+        waited_for = any(seconds < 0.5 * job.expect and (alone or not self.machine.quiet)
+                         for seconds, alone in urgent)
         if len(empty) >= needed and (others or not waited_for):
             taken = tuple(empty[:needed])
             return taken, tuple(p for gpu in taken for p in self.machine.own[gpu])
@@ -124,7 +128,11 @@ class Placing:
     def _keep(self, needed):
         """Keeps the GPUs that are free soonest for a job that must be alone: nothing that would end
         later begins there."""
-        until = {gpu: max([held.left(self.now) for held in self.on(gpu)], default=0.0) for gpu in self.machine.gpus}
+        until = {
+            gpu: max([held.left(self.now)
+                      for held in self.on(gpu)], default=0.0)
+            for gpu in self.machine.gpus
+        }
         free = [gpu for gpu in sorted(until, key=until.get) if gpu not in self.kept]
         # Where several are needed, each is kept until the last of them is free.
         wanted = free[:needed]

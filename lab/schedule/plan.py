@@ -7,7 +7,8 @@ from .plan_compare import comparisons, masks
 from .plan_rest import attentions, decoders, newcomer, rebuilds, sanitizers, selftests, speeds, sweeps
 
 GROUPS = ("main", "attention", "cuda", "bisect", "exact", "warm")
-PARTS = (test_bed, exports, compiled, engines, comparisons, masks, selftests, speeds, attentions, decoders, rebuilds, newcomer, sanitizers, sweeps, bisect)
+PARTS = (test_bed, exports, compiled, engines, comparisons, masks, selftests, speeds, attentions, decoders,
+         rebuilds, newcomer, sanitizers, sweeps, bisect)
 
 
 def plan(settings, groups=("main",)):

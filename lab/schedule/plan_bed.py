@@ -8,7 +8,9 @@ BATCHES = "2,4,8,16"
 # Seconds of max-autotune alone on a GPU and twelve processors, which compile the candidates, as
 # they were seen; many of small's shapes are tiny's.
 VOS = {"edgetam": 345, "sam2.1_tiny": 260, "sam2.1_small": 155, "sam2.1_base_plus": 215, "sam2.1_large": 345}
-FOUND = 60  # seconds of a runner whose graphs are in Inductor's cache, beside others; of vos_optimized's, 168 were seen
+# Seconds of a runner whose graphs are in Inductor's cache, beside others; of vos_optimized's, 168
+# were seen.
+FOUND = 60
 
 
 def test_bed(s):
@@ -18,9 +20,13 @@ def test_bed(s):
     variants = [v for v in s.variants() if s.learns(v)]
     models = {v.model for v in variants}
     if models - {TEACHER}:
-        teach = [*s.script("lab/train/distil_encoder.py"), "teach", "--model", TEACHER, *overlay, "--split", s.split]
+        teach = [
+            *s.script("lab/train/distil_encoder.py"), "teach", "--model", TEACHER, *overlay, "--split",
+            s.split
+        ]
         common = {"gpu": SHARED, "slots": 3, "priority": 5, "memory_gib": 6}
-        jobs.append(Job("teach", [*teach, "--out", features], expect=50, limit=200, results=[features], **common))
+        jobs.append(
+            Job("teach", [*teach, "--out", features], expect=50, limit=200, results=[features], **common))
     for variant in variants:
         model = variant.model
         common = {"gpu": SHARED, "slots": 4, "priority": variant.priority("bed"), "memory_gib": 8}
@@ -29,16 +35,23 @@ def test_bed(s):
         weights, needs = overlay, []
         if model != TEACHER:
             distilled = bed / f"{model}.features.safetensors"
-            learn = [*s.script("lab/train/distil_encoder.py"), "learn", "--model", model, *overlay, "--features", features]
+            learn = [
+                *s.script("lab/train/distil_encoder.py"), "learn", "--model", model, *overlay, "--features",
+                features
+            ]
             learn += ["--seconds", learning, "--batch", 8, "--out", distilled]
             name = f"distil_{variant.tag}"  # at every size it sees alike
             if name not in [job.name for job in jobs]:
                 jobs.append(Job(name, learn, needs=["teach"], results=[distilled], **common))
             weights, needs = ["--checkpoint", distilled], [name]
-        track = [*s.script("lab/train/learn_tracking.py"), "--model", model, "--imgsz", variant.imgsz, *weights, "--split", s.split]
+        track = [
+            *s.script("lab/train/learn_tracking.py"), "--model", model, "--imgsz", variant.imgsz, *weights,
+            "--split", s.split
+        ]
         track += ["--seconds", tracking, "--out", s.checkpoint(variant)]
         common |= {"expect": tracking + 30, "limit": tracking + 200}
-        jobs.append(Job(f"track_{variant.name}", track, needs=needs, results=[s.checkpoint(variant)], **common))
+        jobs.append(
+            Job(f"track_{variant.name}", track, needs=needs, results=[s.checkpoint(variant)], **common))
     return jobs
 
 
@@ -58,7 +71,8 @@ def exports(s):
 
 def weights_of(s, v):
     """What an export is told of a variant's weights, and the jobs that it needs for them."""
-    return (["--checkpoint", s.checkpoint(v)], learnt(s, v)) if v.model not in s.unlearned else (["--random-weights", 0], [])
+    return (["--checkpoint", s.checkpoint(v)],
+            learnt(s, v)) if v.model not in s.unlearned else (["--random-weights", 0], [])
 
 
 def exports_of(s, v, bundles, name, weights, precisions, needs=()):
@@ -66,7 +80,9 @@ def exports_of(s, v, bundles, name, weights, precisions, needs=()):
     jobs = []
     for precision in precisions:
         bundle = bundles / f"{v.model}_{v.imgsz}_{precision}"
-        command = [*s.script("onnx/export.py"), "--model", v.model, "--imgsz", v.imgsz, "--precision", precision]
+        command = [
+            *s.script("onnx/export.py"), "--model", v.model, "--imgsz", v.imgsz, "--precision", precision
+        ]
         command += [*weights, "--segments", "--padded-track"]
         if v.model in HIERA and precision == "fp16":
             command += ["--encoder", v.encoder]
@@ -98,7 +114,9 @@ def exported(v, *precisions):
 
 def runner(s, v, mode, precision, *more):
     """pytorch/run.py as `segtrt compare` calls it, as far as compiling depends on it."""
-    command = [*s.script("pytorch/run.py"), "--split-dir", s.split, "--models", f"{v.tag}_points", "--mode", mode]
+    command = [
+        *s.script("pytorch/run.py"), "--split-dir", s.split, "--models", f"{v.tag}_points", "--mode", mode
+    ]
     exact = {"tf32": ["fp32", "--tf32"]}.get(precision, [precision])
     return [*command, "--precision", *exact, "--imgsz", v.imgsz, "--device", "cuda", *more]
 
@@ -118,12 +136,15 @@ def compiled(s):
     """
     jobs = []
     for v in s.variants():
-        compared = v.model not in s.unlearned  # the others' code is of use to a later lab alone, which is given OUT/inductor
+        # The others' code is of use to a later lab alone, which is given OUT/inductor.
+        compared = v.model not in s.unlearned
         for side, precision, (mode, *more), expect, priority in (
             ("compile", "fp16", ["compile"], 90, v.priority("compare")),
             ("compile", "tf32", ["compile"], 90, v.priority("compare")),
-            ("reduce_overhead", "fp16", ["compile", "--compile-mode", "reduce-overhead"], 90, v.priority("compare")),
-            ("reduce_overhead", "tf32", ["compile", "--compile-mode", "reduce-overhead"], 90, v.priority("compare")),
+            ("reduce_overhead", "fp16", ["compile", "--compile-mode",
+                                         "reduce-overhead"], 90, v.priority("compare")),
+            ("reduce_overhead", "tf32", ["compile", "--compile-mode",
+                                         "reduce-overhead"], 90, v.priority("compare")),
             ("vos_optimized", "fp16", ["vos_optimized"], VOS[v.model], v.priority("compare")),
         ):
             if precision == "tf32" and v.model != "edgetam":
@@ -137,7 +158,8 @@ def compiled(s):
             if copies:
                 expect = min(expect, FOUND)
             place = s.out / "warm" / name
-            command = runner(s, v, mode, precision, *more, "--random-weights", 0, "--interactive", "--kept-compiled", kept, "--out-dir", place)
+            command = runner(s, v, mode, precision, *more, "--random-weights", 0, "--interactive",
+                             "--kept-compiled", kept, "--out-dir", place)
             jobs.append(
                 Job(
                     name,

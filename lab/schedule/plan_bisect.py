@@ -36,7 +36,8 @@ def bisect(s):
     jobs, needs = [], exported(v, "fp16")
 
     def piece(name, graphs, *more):
-        job = build(s, v, f"bisect_{name}", "fp16", s.out / "pieces" / f"bisect_{name}", graphs, needs, 80, 130, more)
+        job = build(s, v, f"bisect_{name}", "fp16", s.out / "pieces" / f"bisect_{name}", graphs, needs, 80,
+                    130, more)
         jobs.append(job)
         return job
 
@@ -59,7 +60,14 @@ def bisect(s):
         told = s.out / f"bisect_{name}_iou.txt"
         command = [*s.script("onnx/compare_masks.py"), out / "masks", f"{reference(s, v)}/masks"]
         needed = [out.name, f"compare_{v.name}"]
-        jobs.append(Job(f"bisect_{name}_iou", command, needs=needed, priority=81, expect=10, stdout=told, results=[told]))
+        jobs.append(
+            Job(f"bisect_{name}_iou",
+                command,
+                needs=needed,
+                priority=81,
+                expect=10,
+                stdout=told,
+                results=[told]))
     for job in jobs:
         job.group = "bisect"
     return jobs

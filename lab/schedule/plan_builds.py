@@ -14,9 +14,13 @@ PRECISIONS = ("fp16", "mixed", "fp32")
 # short the kernels are that each of them times.
 BUILD = 4
 CROWDED = "--no-autotune"  # of builds beside others; products() times them
-LOADING, KNOWN = 10, {"encoder": 60, "prompt": 60}  # seconds until TensorRT's kernels are loaded; of graphs whose tactics are known
-CUT, PROMPT = 60, 70  # seconds of a part of an encoder and of a prompt graph: 12 to 63 and 60 to 73 beside twenty other jobs
-AROUND = {"encoder_cut0": 18, "encoder_cut1": 170}  # of stem and neck around a trunk, beside ten to seventeen other jobs: 17 to 18 and 145 to 177
+# Seconds until TensorRT's kernels are loaded; of graphs whose tactics are known.
+LOADING, KNOWN = 10, {"encoder": 60, "prompt": 60}
+# Seconds of a part of an encoder and of a prompt graph: 12 to 63 and 60 to 73 beside twenty other
+# jobs.
+CUT, PROMPT = 60, 70
+# Of stem and neck around a trunk, beside ten to seventeen other jobs: 17 to 18 and 145 to 177.
+AROUND = {"encoder_cut0": 18, "encoder_cut1": 170}
 
 
 def pieces_of(v, precision):
@@ -26,9 +30,12 @@ def pieces_of(v, precision):
         return [*parts, ["track_padded"], ["prompt", "mask_prompt", "memory"]]
     count = SEGMENTS.get(v.model, 9)
     segments = [f"track_seg{k}" for k in range(count - 1)]
-    cuda = [precision == "fp16" and computed_by == "cuda" for computed_by in (v.mask_decoder, v.memory_encoder)]
+    cuda = [
+        precision == "fp16" and computed_by == "cuda" for computed_by in (v.mask_decoder, v.memory_encoder)
+    ]
     last = ["track_image" if cuda[0] else f"track_seg{count - 1}", *["memory"] * (not cuda[1])]
-    if v.encoder == "trunk" and precision == "fp16" and v.model in HIERA:  # a kernel makes the keys, by weights beside the trunk's
+    # A kernel makes the keys, by weights beside the trunk's.
+    if v.encoder == "trunk" and precision == "fp16" and v.model in HIERA:
         return [*parts, ["prompt"], last, ["mask_prompt", *segments]]
     return [*parts, ["prompt"], last, ["track_keys", "mask_prompt", *segments]]
 
@@ -36,7 +43,10 @@ def pieces_of(v, precision):
 def build_command(s, v, precision, out, timing, *more, bundles=None):
     """`segtrt build-engines` of one model into `out`."""
     command = [s.segtrt, "build-engines", "--platform", "auto", "--models", v.model, "--imgsz", v.imgsz]
-    command += ["--precision", precision, "--onnx-dir", bundles or s.bundles(v), "--out", out, "--timing-cache", timing]
+    command += [
+        "--precision", precision, "--onnx-dir", bundles or s.bundles(v), "--out", out, "--timing-cache",
+        timing
+    ]
     return [*command, "--timing-runs", 4, "--json", *more]
 
 
@@ -50,7 +60,16 @@ def build(s, v, name, precision, out, graphs, needs, priority, expect, more=(), 
     rows = s.out / "builds" / f"{name}.json"
     return Job(
         name,
-        build_command(s, v, precision, out, timing, CROWDED, "--graphs", ",".join(graphs), *more, bundles=bundles),
+        build_command(s,
+                      v,
+                      precision,
+                      out,
+                      timing,
+                      CROWDED,
+                      "--graphs",
+                      ",".join(graphs),
+                      *more,
+                      bundles=bundles),
         gpu=SHARED,
         slots=BUILD,
         needs=needs,
@@ -97,7 +116,8 @@ def piece_jobs(s, v, precision, priority):
         name = f"build_{v.name}_{precision}_{end}"
         expect = expected(v, precision, graphs)
         out = s.out / "pieces" / name
-        jobs.append(build(s, v, name, precision, out, graphs, exported(v, source(precision)), priority, expect))
+        jobs.append(
+            build(s, v, name, precision, out, graphs, exported(v, source(precision)), priority, expect))
     return jobs
 
 
@@ -105,7 +125,8 @@ def expected(v, precision, graphs):
     """Seconds that a build of these graphs is thought to take beside others."""
     if v.encoder == "trunk" and precision == "fp16" and graphs[0] in AROUND:
         return AROUND[graphs[0]]
-    seconds = {"encoder": v.costs[0], "encoder_cut": CUT, "prompt": PROMPT}.get(graphs[0].rstrip("0123456789"), 80)
+    seconds = {"encoder": v.costs[0], "encoder_cut": CUT, "prompt":
+               PROMPT}.get(graphs[0].rstrip("0123456789"), 80)
     return seconds / 3 if precision == "fp32" else seconds
 
 
@@ -118,7 +139,15 @@ def merge(s, v, name, precision, engines, pieces, graphs, priority, bundles=None
     """Puts pieces together, and lets build-engines say whether it would have built anything else.
     """
     rows = s.out / "builds" / f"{name}.json"
-    check = build_command(s, v, precision, engines, s.out / "timing" / f"{name}.timing", CROWDED, "--graphs", ",".join(graphs), bundles=bundles)
+    check = build_command(s,
+                          v,
+                          precision,
+                          engines,
+                          s.out / "timing" / f"{name}.timing",
+                          CROWDED,
+                          "--graphs",
+                          ",".join(graphs),
+                          bundles=bundles)
     command = [s.python, MERGE, "--into", engines, "--rows", rows]
     command += [word for piece in pieces for word in ("--piece", piece.results[0])] + ["--", *check]
     first = pieces[0]
@@ -147,7 +176,10 @@ def products(s, v, name, merged, place, graphs, bundles=None):
     which the job `merged` put together."""
     timing, rows = s.out / "timing" / f"{merged.name}.timing", s.out / "builds" / f"{name}.json"
     command = build_command(s, v, "fp16", place, timing, "--graphs", ",".join(graphs), bundles=bundles)
-    common = {"gpu": ALONE, "needs": [merged.name], "memory_gib": 5, "waits": True, "results": [rows], "stdout": rows}
+    common = {
+        "gpu": ALONE, "needs": [merged.name], "memory_gib": 5, "waits": True, "results": [rows], "stdout":
+        rows
+    }
     return Job(name, command, priority=merged.priority, expect=20, limit=120, **common)
 
 
@@ -159,7 +191,11 @@ def engines(s):
             priority = v.priority("fp32" if precision == "fp32" else "build")
             pieces = piece_jobs(s, v, precision, priority)
             graphs = [graph for piece in pieces_of(v, precision) for graph in piece]
-            jobs += [*pieces, merge(s, v, f"engines_{v.name}_{precision}", precision, s.engines(v), pieces, graphs, priority)]
+            jobs += [
+                *pieces,
+                merge(s, v, f"engines_{v.name}_{precision}", precision, s.engines(v), pieces, graphs,
+                      priority)
+            ]
             if built(v, precision) != jobs[-1].name:
                 jobs.append(products(s, v, built(v, precision), jobs[-1], s.engines(v), graphs))
     return jobs
@@ -169,11 +205,21 @@ def whole_encoder(s, v):
     """A variant's fp16 engines once more with the encoder in one piece, in a folder of their own,
     where it is cut otherwise."""
     name = f"build_{v.name}_fp16_0"  # its timing cache is that of an encoder that was never cut
-    whole = build(s, v, name, "fp16", s.out / "pieces" / name, ["encoder"], exported(v, "fp16"), v.priority("speed"), v.costs[0])
-    rest = [job for job, graphs in zip(piece_jobs(s, v, "fp16", 0), pieces_of(v, "fp16")) if not graphs[0].startswith("encoder")]
-    graphs = ["encoder", *(graph for piece in pieces_of(v, "fp16") for graph in piece if not graph.startswith("encoder"))]
+    whole = build(s, v, name, "fp16", s.out / "pieces" / name, ["encoder"], exported(v, "fp16"),
+                  v.priority("speed"), v.costs[0])
+    rest = [
+        job for job, graphs in zip(piece_jobs(s, v, "fp16", 0), pieces_of(v, "fp16"))
+        if not graphs[0].startswith("encoder")
+    ]
+    graphs = [
+        "encoder",
+        *(graph for piece in pieces_of(v, "fp16") for graph in piece if not graph.startswith("encoder"))
+    ]
     place = s.out / "engines" / f"{v.name}_whole"
-    return [whole, merge(s, v, f"engines_{v.name}_whole", "fp16", place, [whole, *rest], graphs, v.priority("speed"))], place
+    return [
+        whole,
+        merge(s, v, f"engines_{v.name}_whole", "fp16", place, [whole, *rest], graphs, v.priority("speed"))
+    ], place
 
 
 def otherwise(s, v, other, word):
@@ -191,11 +237,35 @@ def otherwise(s, v, other, word):
     pieces = []
     for end, graphs in zip(piece_names(other, "fp16"), pieces_of(other, "fp16")):
         name, out = f"{word}_{v.name}_fp16_{end}", s.out / "pieces" / f"{word}_{v.name}_fp16_{end}"
-        same = f"build_{v.name}_fp16_{end}" if end.isdigit() or other.encoder == v.encoder else name  # graphs that are those of every export
+        # Graphs that are those of every export.
+        same = f"build_{v.name}_fp16_{end}" if end.isdigit() or other.encoder == v.encoder else name
         expect = expected(other, "fp16", graphs)
-        pieces.append(build(s, other, name, "fp16", out, graphs, [job.name for job in exports], priority, expect, bundles=bundles, kept=same))
-    place, all_graphs = s.out / "engines" / f"{v.name}_{word}", [graph for piece in pieces_of(other, "fp16") for graph in piece]
-    jobs = [*exports, *pieces, merge(s, other, f"engines_{v.name}_{word}", "fp16", place, pieces, all_graphs, priority, bundles=bundles)]
+        pieces.append(
+            build(s,
+                  other,
+                  name,
+                  "fp16",
+                  out,
+                  graphs, [job.name for job in exports],
+                  priority,
+                  expect,
+                  bundles=bundles,
+                  kept=same))
+    place, all_graphs = s.out / "engines" / f"{v.name}_{word}", [
+        graph for piece in pieces_of(other, "fp16") for graph in piece
+    ]
+    jobs = [
+        *exports, *pieces,
+        merge(s,
+              other,
+              f"engines_{v.name}_{word}",
+              "fp16",
+              place,
+              pieces,
+              all_graphs,
+              priority,
+              bundles=bundles)
+    ]
     if built(other, "fp16").startswith("products_"):
         jobs.append(products(s, other, f"products_{v.name}_{word}", jobs[-1], place, all_graphs, bundles))
     return jobs, place
@@ -223,10 +293,12 @@ def batches(s, v):
     their own."""
     place, pieces, graphs = s.out / "engines" / f"{v.name}_batches", [], []
     for graph, name in batch_names(v):
-        pieces.append(build(s, v, name, "fp16", s.out / "pieces" / name, [graph], exported(v, "fp16"), 60, 120))
+        pieces.append(
+            build(s, v, name, "fp16", s.out / "pieces" / name, [graph], exported(v, "fp16"), 60, 120))
         graphs.append(graph)
     for job in pieces:
         job.slots = 2 * BUILD  # nothing of them was timed before
     rest = piece_jobs(s, v, "fp16", 0)  # these are in the plan already
     graphs += [graph for piece in pieces_of(v, "fp16") for graph in piece]
-    return [*pieces, merge(s, v, f"engines_{v.name}_batches", "fp16", place, [*pieces, *rest], graphs, 60)], place
+    return [*pieces,
+            merge(s, v, f"engines_{v.name}_batches", "fp16", place, [*pieces, *rest], graphs, 60)], place

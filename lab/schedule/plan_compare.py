@@ -8,8 +8,11 @@ from .settings import ROOT
 
 # What a try that was broken off leaves in a comparison that goes on; compare would refuse it.
 FORCED = ("teacher", "teacher_forced")
-FORCED_SHARE = 0.8  # of a comparison's seconds, with the reference's masks in every memory: 0.7 and 0.9 were seen
-VOS_SHARE = 0.3  # of a comparison's seconds, that vos_optimized costs: EdgeTAM's took 193 and 215 without it and 313 with it, tiny's 132 to 195 and 233
+# Of a comparison's seconds, with the reference's masks in every memory: 0.7 and 0.9 were seen.
+FORCED_SHARE = 0.8
+# Of a comparison's seconds, that vos_optimized costs: EdgeTAM's took 193 and 215 without it and 313
+# with it, tiny's 132 to 195 and 233.
+VOS_SHARE = 0.3
 # Seconds that PyTorch's sides may take to get ready: with what they compile to in Inductor's cache
 # about 60. One that compiles all the same would keep the machine from everybody for ten minutes,
 # and disturb whatever is compared beside it.
@@ -23,10 +26,17 @@ TF32 = (("eager", "tf32"), ("compile", "tf32"), ("reduce_overhead", "tf32"))
 
 def compare_command(s, v, out, sides, baselines, *more):
     """`segtrt compare` of one variant."""
-    command = [s.segtrt, "compare", "--split-dir", s.split, "--engines", s.engines(v), "--onnx-dir", s.bundles(v)]
+    command = [
+        s.segtrt, "compare", "--split-dir", s.split, "--engines",
+        s.engines(v), "--onnx-dir",
+        s.bundles(v)
+    ]
     command += ["--models", f"{v.tag}_points", "--imgsz", v.imgsz, "--rounds", s.rounds, "--out-dir", out]
     command += ["--python", s.python, "--runner", ROOT / "pytorch/run.py", "--ready-limit", READY]
-    return [*command, "--runner-arg=--checkpoint", f"--runner-arg={s.checkpoint(v)}", "--sides", sides, "--baselines", baselines, *more]
+    return [
+        *command, "--runner-arg=--checkpoint", f"--runner-arg={s.checkpoint(v)}", "--sides", sides,
+        "--baselines", baselines, *more
+    ]
 
 
 def compare_job(s, v, name, command, needs, priority, expect, **more):
@@ -75,17 +85,31 @@ def comparisons(s):
         # Compiled within a comparison vos_optimized would keep the machine for ten minutes.
         only_with = {warm_name(v, *side): f",{':'.join(side)}" for side in (*tf32[2:], *CUDA_GRAPHS)}
         spares = {warm_name(v, "vos_optimized", "fp16"): VOS_SHARE * expect}
-        jobs.append(compare_job(s, v, first, command, needs, v.priority("compare"), expect, only_with=only_with, spares=spares))
+        jobs.append(
+            compare_job(s,
+                        v,
+                        first,
+                        command,
+                        needs,
+                        v.priority("compare"),
+                        expect,
+                        only_with=only_with,
+                        spares=spares))
         held = ["--reference-run", reference(s, v)]
         # Once more with the reference's masks in every memory: no speed, so it may wait, and it
         # adds to the first one.
         told = s.out / f"forced_{v.name}.txt"
         clears = [f"{s.out}/{first}/runs/*/*/{folder}" for folder in FORCED]
         forced = s.out / first / "runs" / f"{v.tag}_points" / "tensorrt-fp16" / FORCED[1]
-        more = {"results": [told], "leaves": [forced], "stdout": told, "clears": clears, "only_with": only_with, "hush": False}
+        more = {
+            "results": [told], "leaves": [forced], "stdout": told, "clears": clears, "only_with": only_with,
+            "hush": False
+        }
         command = [*command, "--teacher-forced"]
         needs = [first, *only_with]
-        jobs.append(compare_job(s, v, f"forced_{v.name}", command, needs, v.priority("forced"), FORCED_SHARE * expect, **more))
+        jobs.append(
+            compare_job(s, v, f"forced_{v.name}", command, needs, v.priority("forced"),
+                        FORCED_SHARE * expect, **more))
         if v.imgsz == 1024 and s.ort_gpu:
             jobs.append(with_onnxruntime(s, v, sides, base, first, held))
     return jobs
@@ -112,20 +136,40 @@ def masks(s):
     jobs, few = [], ["--max-clip-frames", s.frames, "--warmup-runs", 0, "--save-masks"]
     for v in s.variants():
         cpu = s.out / f"cpu_{v.name}"
-        command = [s.segtrt, "bench", "--split-dir", s.split, "--models", f"{v.tag}_points", "--imgsz", v.imgsz]
+        command = [
+            s.segtrt, "bench", "--split-dir", s.split, "--models", f"{v.tag}_points", "--imgsz", v.imgsz
+        ]
         command += ["--onnx-dir", s.bundles(v), "--precision", "fp32", "--threads", 4, "--out-dir", cpu, *few]
         expect = v.costs[2]
         common = {"priority": v.priority("look"), "memory_gib": 12}
         needs = exported(v, "fp32")
-        jobs.append(Job(cpu.name, command, needs=needs, expect=expect, limit=4 * expect, cores=4, results=[cpu], **common))
+        jobs.append(
+            Job(cpu.name,
+                command,
+                needs=needs,
+                expect=expect,
+                limit=4 * expect,
+                cores=4,
+                results=[cpu],
+                **common))
         for precision in PRECISIONS:
             ours = s.out / f"masks_{v.name}_{precision}"
             command = bench(s, v, precision, ours, *few)
-            here = {"gpu": SHARED, "slots": 3, "needs": [built(v, precision)], "waits": True, "expect": 10, "limit": 200}
+            here = {
+                "gpu": SHARED, "slots": 3, "needs": [built(v, precision)], "waits": True, "expect": 10,
+                "limit": 200
+            }
             jobs.append(Job(ours.name, command, results=[ours], **here, **common))
             name = f"iou_{v.name}_{precision}"
             told = s.out / f"{name}.txt"
             command = [*s.script("onnx/compare_masks.py"), ours / "masks", cpu / "masks"]
             needs = [ours.name, cpu.name]
-            jobs.append(Job(name, command, needs=needs, expect=2, stdout=told, results=[told], priority=common["priority"]))
+            jobs.append(
+                Job(name,
+                    command,
+                    needs=needs,
+                    expect=2,
+                    stdout=told,
+                    results=[told],
+                    priority=common["priority"]))
     return jobs

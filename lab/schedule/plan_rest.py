@@ -24,13 +24,22 @@ AT_ONCE = 3  # plans that a job of a cap builds beside each other
 def alone(name, command, needs, priority, expect, results, **more):
     """A measurement."""
     common = {"gpu": ALONE, "waits": True, "memory_gib": 16, "limit": max(120, 4 * expect)}
-    return Job(name, command, needs=needs, priority=priority, expect=expect, results=results, **(common | more))
+    return Job(name,
+               command,
+               needs=needs,
+               priority=priority,
+               expect=expect,
+               results=results,
+               **(common | more))
 
 
 def selftest(s, v, name, precision, engines, needs, priority, *more, expect=60):
     """Every engine on random inputs; a row that does not agree is an answer (exit code 1)."""
     rows = s.out / f"{name}.csv"
-    command = [s.segtrt, "selftest", "--engines", engines, "--models", v.model, "--imgsz", v.imgsz, "--precision", precision]
+    command = [
+        s.segtrt, "selftest", "--engines", engines, "--models", v.model, "--imgsz", v.imgsz, "--precision",
+        precision
+    ]
     command += ["--onnx-dir", s.bundles(v), "--no-kernels", "--no-clip", "--csv", rows, *more]
     return alone(name, command, needs, priority, expect, [rows], codes=(0, 1))
 
@@ -68,7 +77,12 @@ def speeds(s):
                     for kind, (flags, environment) in ALTERNATIVES.items():
                         other = s.out / f"{kind}_{out.name}"
                         changed = [other if word == out else word for word in command] + flags
-                        jobs.append(alone(other.name, changed, [out.name], priority, 15, [other], environment=environment))
+                        jobs.append(
+                            alone(other.name,
+                                  changed, [out.name],
+                                  priority,
+                                  15, [other],
+                                  environment=environment))
     if s.decoder:
         told = s.out / "jpeg.txt"
         command = [*s.script("benches/python/compare_jpeg.py"), "--split", s.split, "--decoder", s.decoder]
@@ -79,7 +93,10 @@ def speeds(s):
 def attentions(s):
     """Before and after: an encoder as it is otherwise, and as --encoder has it."""
     cut = [v for v in s.variants() if v.encoder != "engine"]
-    return [job for v in cut for job in before_and_after(s, v, "attention", without_attention, "usual", v.encoder)]
+    return [
+        job for v in cut
+        for job in before_and_after(s, v, "attention", without_attention, "usual", v.encoder)
+    ]
 
 
 def decoders(s):
@@ -97,9 +114,14 @@ def before_and_after(s, v, group, otherwise, before, after):
     several, place = otherwise(s, v)
     out = s.out / f"{group}_{v.name}"
     command = [*s.script("lab/schedule/in_turn.py"), "--out", out, "--rounds", s.rounds]
-    command += ["--side", f"{before}={place}", "--side", f"{after}={s.engines(v)}", "--reference-run", reference(s, v)]
+    command += [
+        "--side", f"{before}={place}", "--side", f"{after}={s.engines(v)}", "--reference-run",
+        reference(s, v)
+    ]
     command += ["--", s.segtrt, "bench", "--backend", "tensorrt"]
-    command += ["--split-dir", s.split, "--models", f"{v.tag}_points", "--imgsz", v.imgsz, "--precision", "fp16"]
+    command += [
+        "--split-dir", s.split, "--models", f"{v.tag}_points", "--imgsz", v.imgsz, "--precision", "fp16"
+    ]
     command += ["--metrics", "official", "--profile-runs", 1]
     needs = [several[-1].name, built(v, "fp16"), f"compare_{v.name}"]
     jobs = [*several, alone(out.name, command, needs, v.priority("speed"), IN_TURN, [out / "judged"])]
@@ -118,13 +140,19 @@ def sweeps(s):
         for count in DEPTHS:
             for kind in ("ahead", "batch"):
                 out = s.out / f"{kind}_{v.name}_{count}"
-                more = [f"--encode-{kind}", count, "--mode", "throughput", "--profile-runs", 3, "--repeat-clip", 4]
+                more = [
+                    f"--encode-{kind}", count, "--mode", "throughput", "--profile-runs", 3, "--repeat-clip",
+                    4
+                ]
                 command = bench(s, v, "fp16", out, *more, engines=place)
                 jobs.append(alone(out.name, command, [several[-1].name], 61, 12, [out]))
         needs = [several[-1].name, *exported(v, "fp32")]
         jobs.append(selftest(s, v, f"selftest_{v.name}_batches", "fp16", place, needs, 62, expect=120))
         clips = s.out / "synth"
-        command = [s.segtrt, "synth", "--out", clips, "--videos", 1, "--objects", 8, "--frames", 120, "--size", "1280x720"]
+        command = [
+            s.segtrt, "synth", "--out", clips, "--videos", 1, "--objects", 8, "--frames", 120, "--size",
+            "1280x720"
+        ]
         jobs.append(Job("synth", [*command, "--seed", 7], expect=10, priority=63, results=[clips]))
         for count in DEPTHS[:4]:
             for kind, flags in (("objects", []), ("streams", ["--object-streams"])):
@@ -148,8 +176,10 @@ def caps(s, v):
         name, engines = f"caps_{v.name}_{cap}", s.out / "caps" / f"{v.name}_{cap}"
         graphs = [graph for piece in pieces_of(v, "fp16") for graph in piece]
         needs = exported(v, "fp16")
-        job = build(s, v, name, "fp16", engines, graphs, needs, 65, 240, ["--workspace-mb", cap, "--jobs", AT_ONCE])
-        job.slots, job.memory_gib, job.codes = AT_ONCE, 5 * AT_ONCE, (0, 1)  # a cap that is too small is an answer
+        job = build(s, v, name, "fp16", engines, graphs, needs, 65, 240,
+                    ["--workspace-mb", cap, "--jobs", AT_ONCE])
+        # A cap that is too small is an answer.
+        job.slots, job.memory_gib, job.codes = AT_ONCE, 5 * AT_ONCE, (0, 1)
         jobs.append(job)
         jobs.append(selftest(s, v, f"{name}_times", "fp16", engines, [name], 66, "--no-reference", expect=7))
     return jobs
@@ -171,7 +201,8 @@ def rebuilds(s):
     """
     jobs = []
     for v in s.variants():
-        plain = exports_of(s, v, s.out / "plain", f"plain_{v.name}", ["--random-weights", 0], ("fp16", "fp32"))
+        plain = exports_of(s, v, s.out / "plain", f"plain_{v.name}", ["--random-weights", 0],
+                           ("fp16", "fp32"))
         jobs += plain
         for at, precision in rebuilt(v):
             graphs = pieces_of(v, precision)[at]
@@ -189,7 +220,16 @@ def rebuild(s, v, name, precision, graphs, first, priority, expect):
     lab, else in this one."""
     kept, own = s.start_cache(first, source(precision))
     needs = [f"plain_{v.name}_{source(precision)}", *([] if own else [first])]
-    job = build(s, v, name, precision, s.out / "rebuilt" / name, graphs, needs, priority, expect, bundles=s.out / "plain")
+    job = build(s,
+                v,
+                name,
+                precision,
+                s.out / "rebuilt" / name,
+                graphs,
+                needs,
+                priority,
+                expect,
+                bundles=s.out / "plain")
     job.gpu, job.memory_gib = ALONE, 16
     cache = kept if own else s.out / "timing" / f"{first}.timing"
     job.copies = caches(cache, s.out / "timing" / f"{name}.timing")
@@ -218,17 +258,45 @@ def newcomer(s):
     told, test_run = s.out / "doctor.txt", s.out / "test_run"
     v = next((v for v in s.variants() if v.name == "edgetam"), s.variants()[0])
     common = {"gpu": SHARED, "slots": 2, "waits": True}
-    command = [s.segtrt, "doctor", "--split-dir", s.split, "--onnx-dir", s.bundles(v), "--engines", s.engines(v)]
+    command = [
+        s.segtrt, "doctor", "--split-dir", s.split, "--onnx-dir",
+        s.bundles(v), "--engines",
+        s.engines(v)
+    ]
     needs = [built(v, "fp16")]
-    jobs = [Job("doctor", command, needs=needs, priority=50, stdout=told, results=[told], codes=(0, 1), **common)]
+    jobs = [
+        Job("doctor",
+            command,
+            needs=needs,
+            priority=50,
+            stdout=told,
+            results=[told],
+            codes=(0, 1),
+            **common)
+    ]
     command = [s.segtrt, "test-run", "--out", test_run]
     jobs.append(alone("test_run", command, [], 51, 120, [test_run], limit=400, gpu=SHARED, slots=6))
     told, layers = s.out / "selftest_whole.json", s.out / "selftest_whole_layers.csv"
-    command = [s.segtrt, "selftest", "--engines", s.engines(v), "--onnx-dir", s.bundles(v), "--precision", "fp16", "--json", told]
+    command = [
+        s.segtrt, "selftest", "--engines",
+        s.engines(v), "--onnx-dir",
+        s.bundles(v), "--precision", "fp16", "--json", told
+    ]
     command += ["--layers", layers]
-    jobs.append(alone("selftest_whole", command, [*needs, *exported(v, "fp32")], 51, 60, [told, layers], codes=(0, 1)))
-    experiment = [s.segtrt, "experiment", "--split-dir", s.split, "--models", f"{v.tag}_points", "--videos", 2]
-    experiment += ["--imgsz", v.imgsz, "--precision", "fp16", "--engines", s.engines(v), "--onnx-dir", s.bundles(v)]
+    jobs.append(
+        alone("selftest_whole",
+              command, [*needs, *exported(v, "fp32")],
+              51,
+              60, [told, layers],
+              codes=(0, 1)))
+    experiment = [
+        s.segtrt, "experiment", "--split-dir", s.split, "--models", f"{v.tag}_points", "--videos", 2
+    ]
+    experiment += [
+        "--imgsz", v.imgsz, "--precision", "fp16", "--engines",
+        s.engines(v), "--onnx-dir",
+        s.bundles(v)
+    ]
     experiment += ["--runs", 2]
     profiled = {"environment": {"NSYS_CMD": s.nsys}} if s.nsys else {}
     for name, more, gpu in (
@@ -239,14 +307,17 @@ def newcomer(s):
             continue
         out = s.out / name
         command = [*experiment, *more, "--out-dir", out]
-        jobs.append(alone(name, command, needs, 52 + 20 * (gpu == ALL), 60, [out], **{"gpu": gpu, "limit": 300} | profiled))
+        jobs.append(
+            alone(name, command, needs, 52 + 20 * (gpu == ALL), 60, [out],
+                  **{"gpu": gpu, "limit": 300} | profiled))
     if s.nsys:
         out, tables = s.out / "profile", s.out / "nsys"
         flags = bench(s, v, "fp16", out, "--limit-videos", 1, "--max-clip-frames", 24)[1:]
         command = [s.segtrt, "profile", "--export-sqlite", "--", *flags]
         jobs.append(alone("profile", command, needs, 54, 30, [out], limit=300, **profiled))
         command = [s.segtrt, "nsys", out / "nsight_reports", "--csv", tables]
-        jobs.append(Job("nsys", command, needs=["profile"], priority=54, expect=20, results=[tables], **profiled))
+        jobs.append(
+            Job("nsys", command, needs=["profile"], priority=54, expect=20, results=[tables], **profiled))
     return jobs
 
 
@@ -278,11 +349,26 @@ def stand_in_clip(s, v):
     """
     name = f"stand_in_{v.name}"
     told, out = s.out / f"{name}.txt", s.out / name
-    command = [*s.script("lab/schedule/stand_in_engines.py"), f"--segtrt={s.segtrt}", "--bundle", s.bundles(v) / f"{v.model}_{v.imgsz}_fp16"]
-    command += ["--split", s.split, "--out", out, "--sanitizer", s.sanitizer, "--frames", 3, "--limit", 3 * STAND_IN[v.name]]
+    command = [
+        *s.script("lab/schedule/stand_in_engines.py"), f"--segtrt={s.segtrt}", "--bundle",
+        s.bundles(v) / f"{v.model}_{v.imgsz}_fp16"
+    ]
+    command += [
+        "--split", s.split, "--out", out, "--sanitizer", s.sanitizer, "--frames", 3, "--limit",
+        3 * STAND_IN[v.name]
+    ]
     command += ["--tools", "memcheck"] if v.encoder == "trunk" else []
-    common = {"gpu": SHARED, "slots": 2, "priority": 55, "expect": STAND_IN[v.name], "codes": (0, FOUND), "memory_gib": 16}
-    return Job(name, command, needs=exported(v, "fp16"), limit=6 * STAND_IN[v.name], stdout=told, results=[told, out], **common)
+    common = {
+        "gpu": SHARED, "slots": 2, "priority": 55, "expect": STAND_IN[v.name], "codes": (0, FOUND),
+        "memory_gib": 16
+    }
+    return Job(name,
+               command,
+               needs=exported(v, "fp16"),
+               limit=6 * STAND_IN[v.name],
+               stdout=told,
+               results=[told, out],
+               **common)
 
 
 def memcheck_clip(s, v):
@@ -290,8 +376,20 @@ def memcheck_clip(s, v):
     CUDA graphs was never tried here."""
     name = "memcheck_clip"
     told, out = s.out / f"{name}.txt", s.out / name
-    short = ["--limit-videos", 1, "--max-clip-frames", UNDER_MEMCHECK, "--profile-runs", 1, "--warmup-runs", 0, "--no-cuda-graphs"]
-    command = [*s.script("lab/schedule/sanitize_clip.py"), "--tool", "memcheck", "--sanitizer", s.sanitizer, "--"]
+    short = [
+        "--limit-videos", 1, "--max-clip-frames", UNDER_MEMCHECK, "--profile-runs", 1, "--warmup-runs", 0,
+        "--no-cuda-graphs"
+    ]
+    command = [
+        *s.script("lab/schedule/sanitize_clip.py"), "--tool", "memcheck", "--sanitizer", s.sanitizer, "--"
+    ]
     command += [*bench(s, v, "fp16", out, *short), "-v", "-v"]
     common = {"gpu": SHARED, "slots": 2, "priority": 55, "expect": 100, "limit": 600, "codes": (0, FOUND)}
-    return Job(name, command, needs=[built(v, "fp16")], memory_gib=16, waits=True, stdout=told, results=[told, out], **common)
+    return Job(name,
+               command,
+               needs=[built(v, "fp16")],
+               memory_gib=16,
+               waits=True,
+               stdout=told,
+               results=[told, out],
+               **common)

@@ -37,7 +37,8 @@ FOUND, NO_ANSWER = 9, 1
 BEAT = 30  # seconds
 OPTIONS = ("--kernel-name", "--kernel-regex")  # the newer spelling first
 # What it says of itself when it cannot check something; its summary counts no errors then.
-TROUBLE = re.compile(r"^=+ .*(?:[Ii]nternal|terminated before|not supported|not be checked|[Ff]ailed to).*$", re.MULTILINE)
+TROUBLE = re.compile(r"^=+ .*(?:[Ii]nternal|terminated before|not supported|not be checked|[Ff]ailed "
+                     r"to).*$", re.MULTILINE)
 SUMMARY = re.compile(r"^=+ (?:ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard)", re.MULTILINE)
 
 
@@ -101,14 +102,17 @@ def tell_of(root, ended, begun=0):
     """Prints what becomes of the processes until `ended` is set."""
     while not ended.wait(BEAT):
         begun += BEAT
-        told = "; ".join(f"{number} {name}: {cpu:.0f} s of processors, {mib:.0f} MiB" for number, name, cpu, mib in family(root))
+        told = "; ".join(f"{number} {name}: {cpu:.0f} s of processors, {mib:.0f} MiB"
+                         for number, name, cpu, mib in family(root))
         print(f"after {begun} s: {told}", flush=True)
 
 
 def run(tool, sanitizer, command, names):
     """Runs it, hands on what it says line by line; its exit code and all that it said."""
     asked = subprocess.run([sanitizer, "--help"], capture_output=True, text=True, timeout=120)
-    words = [sanitizer, "--tool", tool, "--target-processes", "all", *filters(asked.stdout + asked.stderr, names)]
+    words = [
+        sanitizer, "--tool", tool, "--target-processes", "all", *filters(asked.stdout + asked.stderr, names)
+    ]
     print("$", *words, *command, flush=True)
     environment = {"CUDA_MODULE_LOADING": "LAZY"} | os.environ
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
@@ -140,7 +144,8 @@ def main(arguments=None):
         print(f"{args.tool}: {found} found; the command ended with {code}")
         return FOUND
     if code:
-        print(f"no answer: the command ended with {code}, and {args.tool} found nothing until then", file=sys.stderr)
+        print(f"no answer: the command ended with {code}, and {args.tool} found nothing until then",
+              file=sys.stderr)
         return NO_ANSWER
     print(f"{args.tool}: nothing found; looked for in {len(names)} kernels: {', '.join(names)}")
     return 0

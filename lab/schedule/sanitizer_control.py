@@ -1,7 +1,8 @@
 """A kernel with a known error, under the name of one of this program's: what a sanitizer must find,
 or its "nothing found" says nothing.
 
-    compute-sanitizer --tool racecheck --kernel-name kne=mask_words python3 lab/schedule/sanitizer_control.py racecheck
+compute-sanitizer --tool racecheck --kernel-name kne=mask_words python3
+lab/schedule/sanitizer_control.py racecheck
 
 racecheck: each of two warps reads the words of shared memory that the other writes, with no barrier
 between. memcheck: it writes a megabyte behind 256 bytes of device memory. It needs the driver
@@ -48,7 +49,8 @@ def main(tool):
         if code:
             sys.exit(f"{name} gave CUDA error {code}")
 
-    device, context, module, function = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+    device, context, module, function = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p(
+    ), ctypes.c_void_p()
     memory = ctypes.c_uint64()
     call("cuInit", 0)
     call("cuDeviceGet", ctypes.byref(device), 0)

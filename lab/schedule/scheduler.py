@@ -56,7 +56,8 @@ class Scheduler:
         done = sum(state == DONE for state in self.state.values())
         gpus = ", ".join(f"{gpu} on {len(own)}" for gpu, own in self.machine.own.items()) or "none"
         self.ledger.say(
-            f"lab: {len(self.jobs)} jobs, {done} done before; GPUs {gpus} processors, {len(self.machine.aside)} aside, "
+            f"lab: {len(self.jobs)} jobs, {done} done before; GPUs {gpus} processors, "
+            f"{len(self.machine.aside)} aside, "
             f"{self.machine.memory_gib:.0f} GiB"
         )
         try:
@@ -99,11 +100,10 @@ class Scheduler:
         known = {} if known is None else known
         if name not in known:
             state = self.state[name]
-            known[name] = state == FAILED or (
-                state == PENDING and any(
-                    self._is_lost(need, known) for need in self.jobs[name].needs if not self.jobs[need].optional
-                )
-            )
+            known[name] = state == FAILED or (state == PENDING and any(
+                self._is_lost(need, known)
+                for need in self.jobs[name].needs
+                if not self.jobs[need].optional))
         return known[name]
 
     def _fits_in_time(self, job):
@@ -113,8 +113,8 @@ class Scheduler:
         """Whether waiting may help: a job is ready and in time, though something keeps it from
         beginning now."""
         return any(
-            self._is_ready(job) and job.name not in self.late and self._fits_in_time(job) for job in self.jobs.values()
-        )
+            self._is_ready(job) and job.name not in self.late and self._fits_in_time(job)
+            for job in self.jobs.values())
 
     def _soon(self, name, known):
         """Seconds until a pending job is thought to be able to begin; infinite where nobody knows.
@@ -126,7 +126,8 @@ class Scheduler:
             elif self._held_back(job) or self._is_lost(name) or not self._fits_in_time(job):
                 known[name] = float("inf")
             else:
-                known[name] = max([self._soon(need, known) + self._rest(need, now) for need in job.needs], default=0.0)
+                known[name] = max([self._soon(need, known) + self._rest(need, now) for need in job.needs],
+                                  default=0.0)
         return known[name]
 
     def _rest(self, name, now):
@@ -142,10 +143,8 @@ class Scheduler:
         if not ready:
             return
         known = {}
-        sharing = any(
-            job.gpu == SHARED and self.state[job.name] == PENDING and self._soon(job.name, known) < float("inf")
-            for job in self.jobs.values()
-        )
+        sharing = any(job.gpu == SHARED and self.state[job.name] == PENDING
+                      and self._soon(job.name, known) < float("inf") for job in self.jobs.values())
         placing = Placing(self.machine, self.running.values(), self.now(), sharing)
         gather = None  # priority of those that wait for each other, and the seconds until they can begin
         for job in sorted(ready, key=lambda job: (self.priority[job.name], -self.chain[job.name])):
@@ -162,7 +161,8 @@ class Scheduler:
             if gather and self.priority[job.name] > gather[0] and job.expect > gather[1]:
                 continue  # it would keep them waiting for it
             if job.hush and (until := self._gathers(job, ready, known)) is not None:
-                held = [held.left(self.now()) for held in self.running.values()]  # these keep them waiting anyway
+                # These keep them waiting anyway.
+                held = [held.left(self.now()) for held in self.running.values()]
                 gather = gather or (self.priority[job.name], max([until, *held]))
                 continue
             if job.hush and len(self.running) > hushed:
@@ -188,12 +188,19 @@ class Scheduler:
         None where it waits for none. They would wait for it otherwise, and what they need would,
         too.
         """
-        beside = [other for other in ready if other.hush and self.priority[other.name] == self.priority[job.name]]
+        beside = [
+            other for other in ready if other.hush and self.priority[other.name] == self.priority[job.name]
+        ]
         lacking = self.machine.hushed - len(beside)
         if lacking <= 0:
             return None
-        others = [other.name for other in self.jobs.values() if other.hush and other not in beside and self.state[other.name] == PENDING]
-        soon = sorted(self._soon(name, known) for name in others if self.priority[name] == self.priority[job.name])
+        others = [
+            other.name
+            for other in self.jobs.values()
+            if other.hush and other not in beside and self.state[other.name] == PENDING
+        ]
+        soon = sorted(
+            self._soon(name, known) for name in others if self.priority[name] == self.priority[job.name])
         soon = [seconds for seconds in soon if seconds < float("inf")][:lacking]
         return soon[-1] if soon and self.now() + soon[-1] + job.expect <= self.deadline else None
 
@@ -203,7 +210,10 @@ class Scheduler:
         now = self.now()
         if job.expect <= max(held.left(now) for held in self.running.values()):
             return False
-        urgent = [name for name in self.jobs if self.priority[name] < self.priority[job.name] and self.state[name] == PENDING]
+        urgent = [
+            name for name in self.jobs
+            if self.priority[name] < self.priority[job.name] and self.state[name] == PENDING
+        ]
         return any(self._soon(name, known) < float("inf") for name in urgent)
 
     def _hushed(self, job):
@@ -215,11 +225,17 @@ class Scheduler:
     def _begin(self, job, gpus, processors):
         """Starts it; False where it cannot even begin."""
         now, ledger = self.now(), self.ledger
-        record = {"name": job.name, "begin": now, "gpus": list(gpus), "processors": list(processors), "command": job.command}
+        record = {
+            "name": job.name, "begin": now, "gpus": list(gpus), "processors": list(processors), "command":
+            job.command
+        }
         if gpus:
             for held in self.running.values():
                 if held.job.gpu == NONE and set(held.processors) & set(processors):
-                    self._pin(held, Placing(self.machine, self.running.values(), now).common(gpus if job.gpu != SHARED else ()))
+                    self._pin(
+                        held,
+                        Placing(self.machine, self.running.values(),
+                                now).common(gpus if job.gpu != SHARED else ()))
         try:
             ledger.begun(job, record)
             child = self._spawn(job, gpus, processors)
@@ -246,7 +262,8 @@ class Scheduler:
             log.flush()
             out = open(job.stdout, "wb") if job.stdout else log
             try:
-                return process.begin(words, self.ledger.mark(job.name), processors, log, out, environment, self.directory)
+                return process.begin(words, self.ledger.mark(job.name), processors, log, out, environment,
+                                     self.directory)
             finally:
                 if job.stdout:
                     out.close()
@@ -262,7 +279,8 @@ class Scheduler:
             if code is not None:
                 self._settle(name, code)
             elif self.now() > held.more["limit"]:
-                why = "the time was up" if held.more["limit"] == self.deadline else f"longer than {held.job.limit:.0f} s"
+                why = "the time was up" if held.more[
+                    "limit"] == self.deadline else f"longer than {held.job.limit:.0f} s"
                 self._end(name, why)
 
     def _settle(self, name, code):
@@ -326,7 +344,8 @@ class Scheduler:
         lost = [name for name in left if self.state[name] == PENDING and self._is_lost(name, known)]
         later = [name for name in left if name not in failed and name not in lost]
         self.ledger.say(f"lab: {len(self.jobs) - len(left)} of {len(self.jobs)} jobs done")
-        for what, names in (("failed", failed), ("not begun, needing those", lost), ("left for later", later)):
+        for what, names in (("failed", failed), ("not begun, needing those", lost), ("left for later",
+                                                                                     later)):
             if names:
                 more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
                 self.ledger.say(f"{what}: {', '.join(names[:NAMED])}{more}")

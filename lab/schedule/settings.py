@@ -17,7 +17,8 @@ COSTS = {
     "sam2.1_base_plus": (240, 45, 220, 295),
     "sam2.1_large": (370, 60, 400, 345),
 }
-SMALL_COMPARISON = 480  # of EdgeTAM at 512 pixels, alone on twelve processors; 195 and 223 were seen without vos_optimized
+# Of EdgeTAM at 512 pixels, alone on twelve processors; 195 and 223 were seen without vos_optimized.
+SMALL_COMPARISON = 480
 TAGS = {
     "edgetam": "edgetam",
     "sam2.1_tiny": "sam2_tiny",
@@ -32,13 +33,15 @@ PRIORITIES = {  # by rank
     "build": (12, 19, 23),
     "compare": (13, 22, 24),
     "forced": (16, 26, 28),
-    "look": (30, 20, 31),  # self-tests and masks against the CPU: those of the larger models have never been seen
+    # Self-tests and masks against the CPU: those of the larger models have never been seen.
+    "look": (30, 20, 31),
     "fp32": (30, 21, 31),
     "speed": (35, 36, 37),
 }
 RANKS = {"edgetam": 0, "sam2.1_tiny": 0, "sam2.1_base_plus": 1, "sam2.1_large": 1, "sam2.1_small": 2}
 PARTS = {"sam2.1_large": 4}  # of an image encoder that is cut (onnx/segexport/encoder_parts.py)
-HIERA = ("sam2.1_tiny", "sam2.1_small", "sam2.1_base_plus", "sam2.1_large")  # models whose encoder has a trunk
+# Models whose encoder has a trunk.
+HIERA = ("sam2.1_tiny", "sam2.1_small", "sam2.1_base_plus", "sam2.1_large")
 AROUND_TRUNK = 2  # parts of one in fp16 whose trunk is this program's
 ENCODERS = ("trunk", "engine")  # of onnx/export.py --encoder
 COMPUTED_BY = ("engine", "cuda")  # of onnx/export.py --mask-decoder and --memory-encoder
@@ -122,7 +125,10 @@ class Settings:
     def variants(self):
         """The models at 1024 pixels; EdgeTAM at 512, too."""
         common = {"mask_decoder": self.mask_decoder, "memory_encoder": self.memory_encoder}
-        found = [Variant(model, encoder=self.encoder if model in HIERA else "engine", **common) for model in self.models]
+        found = [
+            Variant(model, encoder=self.encoder if model in HIERA else "engine", **common)
+            for model in self.models
+        ]
         return found + [Variant("edgetam", 512, **common)] * ("edgetam" in self.models)
 
     def learning(self, model):

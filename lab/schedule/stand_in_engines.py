@@ -1,7 +1,8 @@
 """This program's kernels under compute-sanitizer in a whole clip on a real GPU, with ONNX Runtime
 in the place of TensorRT.
 
-    python3 lab/schedule/stand_in_engines.py --segtrt target/release/segtrt --bundle bundles/edgetam_1024_fp16 --split clips --out OUT
+python3 lab/schedule/stand_in_engines.py --segtrt target/release/segtrt --bundle
+bundles/edgetam_1024_fp16 --split clips --out OUT
 
 racecheck never ended over a clip with TensorRT, whose thousands of kernels a sanitizer rewrites
 when they are loaded. So the tests' stand-in for TensorRT 8.6 (tests/data/gpu) is compiled here and
@@ -89,10 +90,17 @@ def step(what, command, limit, environment=None, codes=(0,)):
     """Runs it for so many seconds at most, with all that it starts; what it prints is shown as it
     comes. Its exit code."""
     words = [str(word) for word in command]
-    print(f"\n== {what} (at most {limit:.0f} s)\n$", *(f"{k}={v}" for k, v in (environment or {}).items()), *words, flush=True)
+    print(f"\n== {what} (at most {limit:.0f} s)\n$",
+          *(f"{k}={v}" for k, v in (environment or {}).items()),
+          *words,
+          flush=True)
     begun = time.monotonic()
     whole = os.environ | {name: str(value) for name, value in (environment or {}).items()}
-    with subprocess.Popen(words, env=whole, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, start_new_session=True) as process:
+    with subprocess.Popen(words,
+                          env=whole,
+                          stdin=subprocess.DEVNULL,
+                          stderr=subprocess.STDOUT,
+                          start_new_session=True) as process:
         try:
             code = process.wait(limit)
         except subprocess.TimeoutExpired:
@@ -102,10 +110,12 @@ def step(what, command, limit, environment=None, codes=(0,)):
                 os.killpg(process.pid, signal.SIGKILL)
     took = time.monotonic() - begun
     if code is None:
-        raise NoAnswer(f"{what}: not done after {took:.0f} s; give it longer (--limit) or less to do (--frames)")
+        raise NoAnswer(f"{what}: not done after {took:.0f} s; give it longer (--limit) or less to do "
+                       f"(--frames)")
     print(f"== {what}: exit code {code} after {took:.1f} s", flush=True)
     if code not in codes:
-        raise NoAnswer(f"{what}: exit code {code}, expected {' or '.join(map(str, codes))}; its words are above")
+        raise NoAnswer(f"{what}: exit code {code}, expected {' or '.join(map(str, codes))}; its words are "
+                       f"above")
     return code
 
 
@@ -113,7 +123,8 @@ def onnxruntime():
     """The library that ONNX Runtime is taken from, where none was named."""
     if found := onnxruntime_library():
         return found
-    raise NoAnswer(f"{sys.executable} has no onnxruntime with a library; pip install onnxruntime, or name it with --ort-lib")
+    raise NoAnswer(f"{sys.executable} has no onnxruntime with a library; pip install onnxruntime, or name "
+                   f"it with --ort-lib")
 
 
 def compiler():
@@ -129,7 +140,10 @@ def compile_stand_in(place):
     for source, libraries in LIBRARIES.items():
         first, *others = [place / library for library in libraries]
         first.parent.mkdir(parents=True)
-        command = [compiler(), "-std=c++17", "-O1", "-pthread", "-shared", "-fPIC", "-I", SHIM, "-o", first, SOURCES / source, "-ldl"]
+        command = [
+            compiler(), "-std=c++17", "-O1", "-pthread", "-shared", "-fPIC", "-I", SHIM, "-o", first,
+            SOURCES / source, "-ldl"
+        ]
         step(f"compiling {source}", command, 300)
         for other in others:
             other.symlink_to(first.name)
@@ -138,7 +152,11 @@ def compile_stand_in(place):
 def as_halves(bundle, place):
     """A copy of a bundle of fp32 graphs that says it is of fp16."""
     shutil.copytree(bundle.folder, place)
-    changed, count = re.subn(r'^precision = "fp32"$', 'precision = "fp16"', bundle.text, count=1, flags=re.MULTILINE)
+    changed, count = re.subn(r'^precision = "fp32"$',
+                             'precision = "fp16"',
+                             bundle.text,
+                             count=1,
+                             flags=re.MULTILINE)
     if count != 1:
         raise NoAnswer(f'{bundle.folder}/manifest.toml: found no line precision = "fp32"; export it again')
     (place / "manifest.toml").write_text(changed)
@@ -147,13 +165,22 @@ def as_halves(bundle, place):
 
 def clip(args, bundle):
     """Flags of every run: the first object's first frames in one pass."""
-    flags = ["--split-dir", args.split, "--models", bundle.tag, "--imgsz", bundle.imgsz, "--save-masks", "--stall-limit", 0]
-    flags += ["--limit-videos", 1, "--limit-objects", 1, "--max-clip-frames", args.frames, "--profile-runs", 1, "--warmup-runs", 0]
+    flags = [
+        "--split-dir", args.split, "--models", bundle.tag, "--imgsz", bundle.imgsz, "--save-masks",
+        "--stall-limit", 0
+    ]
+    flags += [
+        "--limit-videos", 1, "--limit-objects", 1, "--max-clip-frames", args.frames, "--profile-runs", 1,
+        "--warmup-runs", 0
+    ]
     return [*flags, "-v"]
 
 
 def gpu_bench(args, bundle, precision, out):
-    command = [args.segtrt, "bench", "--backend", "tensorrt", "--engines", args.out / "engines", "--tensorrt-lib", args.out / "stand_in/run"]
+    command = [
+        args.segtrt, "bench", "--backend", "tensorrt", "--engines", args.out / "engines", "--tensorrt-lib",
+        args.out / "stand_in/run"
+    ]
     return [*command, "--precision", precision, "--no-cuda-graphs", *clip(args, bundle), "--out-dir", out]
 
 
@@ -170,24 +197,32 @@ def compare(expected, found, frames, least):
         return json.loads(files[0].read_text())["frames"]
 
     theirs, ours = read(expected), read(found)
-    if [frame["frame"] for frame in theirs] != [frame["frame"] for frame in ours] or not 1 < len(ours) <= frames:
-        raise NoAnswer(f"{found.name} has {len(ours)} frames and {expected.name} {len(theirs)}, expected the same, 2 to {frames}")
+    if [frame["frame"] for frame in theirs] != [frame["frame"]
+                                                for frame in ours] or not 1 < len(ours) <= frames:
+        raise NoAnswer(f"{found.name} has {len(ours)} frames and {expected.name} {len(theirs)}, expected "
+                       f"the same, 2 to {frames}")
     lowest, telling, said = 1.0, 0, f"{found.name} beside {expected.name}"
     for a, b in zip(theirs, ours):
         one, other = decode_mask(a["mask"]), decode_mask(b["mask"])
         value = iou(one, other)
         lowest, telling = min(lowest, value), telling + (0 < one.sum() < one.size)
-        scores = ", ".join(f"{name} {a[name]:.4f} and {b[name]:.4f}" for name in ("objectness", "predicted_iou"))
-        print(f"{said}, frame {a['frame']}: IoU {value:.6f}, {one.sum()} and {other.sum()} of {one.size} pixels, {scores}", flush=True)
+        scores = ", ".join(f"{name} {a[name]:.4f} and {b[name]:.4f}" for name in ("objectness",
+                                                                                  "predicted_iou"))
+        print(f"{said}, frame {a['frame']}: IoU {value:.6f}, {one.sum()} and {other.sum()} of {one.size} "
+              f"pixels, {scores}", flush=True)
     if lowest < least:
         raise NoAnswer(f"{said}: the lowest IoU is {lowest:.4f}, expected {least} or more (--min-iou)")
     if telling < 2:
-        raise NoAnswer(f"{said}: {telling} masks are neither empty nor whole, so that they show nothing; take another clip or weights")
-    print(f"{said}: lowest IoU {lowest:.6f} over {len(ours)} frames, {telling} of them neither empty nor whole", flush=True)
+        raise NoAnswer(f"{said}: {telling} masks are neither empty nor whole, so that they show nothing; "
+                       f"take another clip or weights")
+    print(f"{said}: lowest IoU {lowest:.6f} over {len(ours)} frames, {telling} of them neither empty nor "
+          f"whole", flush=True)
 
 
 def versions(args):
-    for command in ([compiler(), "--version"], [args.segtrt, "--version"], [args.sanitizer, "--version"], ["nvidia-smi", "-L"]):
+    for command in ([compiler(), "--version"], [args.segtrt,
+                                                "--version"], [args.sanitizer,
+                                                               "--version"], ["nvidia-smi", "-L"]):
         if shutil.which(str(command[0])) is None:
             if command[0] == "nvidia-smi":
                 print("nvidia-smi: not there")
@@ -214,15 +249,26 @@ def check(args):
     halves = bundle.precision == "fp32" and variant == "segmented"
     precision = "fp16" if halves else bundle.precision
     graphs = as_halves(bundle, args.out / "bundles" / bundle.folder.name) if halves else bundle.folder
-    command = [args.segtrt, "build-engines", "--platform", "auto", "--models", bundle.name, "--imgsz", bundle.imgsz, "--precision", precision]
-    command += ["--track-variant", variant, "--onnx-dir", graphs, "--out", args.out / "engines", "--tensorrt-lib", args.out / "stand_in/build"]
-    step("building engines", command, args.limit, environment | ({"FAKE_BUILD_FLOATS": FLOATS} if halves else {}))
+    command = [
+        args.segtrt, "build-engines", "--platform", "auto", "--models", bundle.name, "--imgsz",
+        bundle.imgsz, "--precision", precision
+    ]
+    command += [
+        "--track-variant", variant, "--onnx-dir", graphs, "--out", args.out / "engines", "--tensorrt-lib",
+        args.out / "stand_in/build"
+    ]
+    step("building engines", command, args.limit,
+         environment | ({"FAKE_BUILD_FLOATS": FLOATS} if halves else {}))
     plans = sorted(path.stem for path in (args.out / "engines").glob("*/*/*.plan"))
     print(f"engines of {bundle.name} {bundle.imgsz} {precision}: {', '.join(plans)}", flush=True)
     if "encoder_cut0" in bundle.roles and precision == "fp16" and "encoder_cut0" not in plans:
-        raise NoAnswer("the bundle's encoder is in parts, and they were not built: this GPU has none of the kernels that go between them")
+        raise NoAnswer("the bundle's encoder is in parts, and they were not built: this GPU has none of "
+                       "the kernels that go between them")
 
-    command = [args.segtrt, "bench", "--backend", "onnxruntime", "--ort-lib", args.ort_lib, "--threads", args.threads, "--onnx-dir", bundle.folder]
+    command = [
+        args.segtrt, "bench", "--backend", "onnxruntime", "--ort-lib", args.ort_lib, "--threads",
+        args.threads, "--onnx-dir", bundle.folder
+    ]
     command += ["--precision", bundle.precision, *clip(args, bundle)]
     step("the clip on the CPU backend", [*command, "--out-dir", args.out / "cpu"], args.limit)
     step("the clip on the GPU", gpu_bench(args, bundle, precision, args.out / "gpu"), args.limit, environment)
@@ -233,9 +279,14 @@ def check(args):
         print(why, flush=True)
         failed.append(str(why))
     for tool in args.tools.split(","):
-        under = [sys.executable, ROOT / "lab/schedule/sanitize_clip.py", "--tool", tool, "--sanitizer", args.sanitizer, "--"]
+        under = [
+            sys.executable, ROOT / "lab/schedule/sanitize_clip.py", "--tool", tool, "--sanitizer",
+            args.sanitizer, "--"
+        ]
         try:
-            code = step(f"the clip under {tool}", [*under, *gpu_bench(args, bundle, precision, args.out / tool)], args.limit, environment, (0, FOUND))
+            code = step(f"the clip under {tool}",
+                        [*under, *gpu_bench(args, bundle, precision, args.out / tool)], args.limit,
+                        environment, (0, FOUND))
             found += [tool] * (code == FOUND)
             step(f"an error for {tool}", [*under, sys.executable, CONTROL, tool], args.limit, codes=(FOUND,))
             compare(args.out / "cpu", args.out / tool, args.frames, args.min_iou)
@@ -247,7 +298,8 @@ def check(args):
         return FOUND
     if failed:
         raise NoAnswer("; ".join(failed))
-    print(f"{args.tools}: nothing found in {args.frames} frames of {bundle.name} {bundle.imgsz} {precision}, {variant} track step, masks as the CPU backend's")
+    print(f"{args.tools}: nothing found in {args.frames} frames of {bundle.name} {bundle.imgsz} "
+          f"{precision}, {variant} track step, masks as the CPU backend's")
     return 0
 
 
@@ -260,24 +312,37 @@ def named_tools(text):
 
 def frame_count(text):
     if not text.isdigit() or int(text) < 2:
-        raise argparse.ArgumentTypeError(f"'{text}': expected 2 or more, for the first frame is prompted and not tracked")
+        raise argparse.ArgumentTypeError(f"'{text}': expected 2 or more, for the first frame is prompted "
+                                         f"and not tracked")
     return int(text)
 
 
 def main(arguments=None):
     p = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     p.add_argument("--segtrt", type=Path, required=True, metavar="FILE")
-    p.add_argument("--bundle", type=Path, required=True, help="folder that onnx/export.py wrote, with --segments for the attention kernels")
-    p.add_argument("--split", type=Path, required=True, help="clips; the first frames of the first object of the first one are run")
+    p.add_argument("--bundle", type=Path, required=True, help="folder that onnx/export.py wrote, with "
+                                                              "--segments for the attention kernels")
+    p.add_argument("--split", type=Path, required=True, help="clips; the first frames of the first object "
+                                                             "of the first one are run")
     p.add_argument("--out", type=Path, required=True, help="what an earlier call left in it is replaced")
-    p.add_argument("--sanitizer", default="compute-sanitizer", metavar="FILE", help="[compute-sanitizer on the PATH]")
+    p.add_argument("--sanitizer",
+                   default="compute-sanitizer",
+                   metavar="FILE",
+                   help="[compute-sanitizer on the PATH]")
     p.add_argument("--tools", type=named_tools, default=",".join(TOOLS), help="[memcheck,racecheck]")
-    p.add_argument("--track-variant", choices=("segmented", "padded", "per-fill-level"), help="[segmented where the bundle has it, else padded]")
+    p.add_argument("--track-variant",
+                   choices=("segmented", "padded", "per-fill-level"),
+                   help="[segmented where the bundle has it, else padded]")
     p.add_argument("--frames", type=frame_count, default=4, help="[4]")
-    p.add_argument("--min-iou", type=float, default=0.9, help="of any frame with the CPU backend's mask [0.9]")
+    p.add_argument("--min-iou", type=float, default=0.9, help="of any frame with the CPU backend's mask "
+                                                              "[0.9]")
     p.add_argument("--limit", type=float, default=600, metavar="SECONDS", help="of each step [600]")
-    p.add_argument("--ort-lib", type=Path, metavar="FILE", help="ONNX Runtime's library [that of this Python's onnxruntime]")
-    p.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of ONNX Runtime [all processors]")
+    p.add_argument("--ort-lib", type=Path, metavar="FILE", help="ONNX Runtime's library [that of this "
+                                                                "Python's onnxruntime]")
+    p.add_argument("--threads",
+                   type=int,
+                   default=len(os.sched_getaffinity(0)),
+                   help="of ONNX Runtime [all processors]")
     args = p.parse_args(arguments)
     args.segtrt, args.out, args.split = args.segtrt.resolve(), args.out.resolve(), args.split.resolve()
     try:

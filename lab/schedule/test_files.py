@@ -28,10 +28,21 @@ class Harvesting(Case):
 
     def test_what_is_small_and_new_is_packed_once(self):
         runs = "compare/runs/edgetam_points"
-        wanted = ["lab.log", "jobs/a.json", "compare/comparison.md", "timing/a.timing", f"{runs}/eager/from_round_1/round_0/masks/m.json"]
-        wanted += [f"{runs}/tensorrt-mixed/round_1/masks/m.json", f"{runs}/tensorrt-mixed/round_2/rows.jsonl", "masks_a/masks/m.json", "compiled/warm_a.bin"]
-        others = ["bed/a.safetensors", "engines/e/h200/m/encoder.plan", "bundles/b/manifest.toml", "inductor/x.json", "a/t.onnx"]
-        wanted += [f"{runs}/tensorrt-mixed/round_2/masks/m.json", f"{runs}/eager/from_round_1/round_1/masks/m.json"]
+        wanted = [
+            "lab.log", "jobs/a.json", "compare/comparison.md", "timing/a.timing",
+            f"{runs}/eager/from_round_1/round_0/masks/m.json"
+        ]
+        wanted += [
+            f"{runs}/tensorrt-mixed/round_1/masks/m.json", f"{runs}/tensorrt-mixed/round_2/rows.jsonl",
+            "masks_a/masks/m.json", "compiled/warm_a.bin"
+        ]
+        others = [
+            "bed/a.safetensors", "engines/e/h200/m/encoder.plan", "bundles/b/manifest.toml",
+            "inductor/x.json", "a/t.onnx"
+        ]
+        wanted += [
+            f"{runs}/tensorrt-mixed/round_2/masks/m.json", f"{runs}/eager/from_round_1/round_1/masks/m.json"
+        ]
         others += [f"{runs}/eager/teacher_forced/round_0/masks/m.json", "pieces/p/h200/m/engine.json"]
         for path in wanted + others:
             self.make(path)
@@ -87,12 +98,20 @@ class Merging(Case):
         return self.out / name
 
     def test_plans_and_records_go_together_and_later_pieces_win(self):
-        pieces = [self.piece("a", ["encoder", "memory"]), self.piece("b", ["prompt"]), self.piece("c", ["memory"])]
+        pieces = [
+            self.piece("a", ["encoder", "memory"]),
+            self.piece("b", ["prompt"]),
+            self.piece("c", ["memory"])
+        ]
         (folder,) = engines.merge(pieces, self.out / "whole")
-        plans = {plan_["role"]: plan_["from"] for plan_ in json.loads((folder / "engine.json").read_text())["plans"]}
+        plans = {
+            plan_["role"]: plan_["from"]
+            for plan_ in json.loads((folder / "engine.json").read_text())["plans"]
+        }
         self.assertEqual(plans, {"encoder": "a", "memory": "c", "prompt": "b"})
         self.assertEqual((folder / "memory.plan").read_text(), "c")
-        self.assertEqual(sorted(path.name for path in folder.iterdir()), ["encoder.plan", "engine.json", "memory.plan", "prompt.plan"])
+        self.assertEqual(sorted(path.name for path in folder.iterdir()),
+                         ["encoder.plan", "engine.json", "memory.plan", "prompt.plan"])
 
     def test_a_track_step_in_several_plans_is_kept_whole_and_replaced_whole(self):
         def divided(name, files):
@@ -112,18 +131,28 @@ class Merging(Case):
         self.assertEqual(files, ["encoder.plan", "memory.plan", *four])
         self.assertFalse((folder / "track.plan").exists())
         (folder,) = engines.merge([*pieces, divided("c", four[:2])], self.out / "again")
-        plans = {plan_["file"]: plan_["from"] for plan_ in json.loads((folder / "engine.json").read_text())["plans"]}
-        self.assertEqual(plans, {"encoder.plan": "a", "memory.plan": "c", "track_0.plan": "c", "track_1.plan": "c"})
+        plans = {
+            plan_["file"]: plan_["from"]
+            for plan_ in json.loads((folder / "engine.json").read_text())["plans"]
+        }
+        self.assertEqual(
+            plans, {"encoder.plan": "a", "memory.plan": "c", "track_0.plan": "c", "track_1.plan": "c"})
         self.assertEqual(sorted(path.name for path in folder.iterdir()), sorted([*plans, "engine.json"]))
 
     def test_weights_come_with_the_pieces_that_have_them(self):
         bundle = {"trunk": {"file": "t.safetensors"}, "mask_decoder": {"file": "d.safetensors"}}
-        pieces = [self.piece(name, [graph], bundle=bundle) for name, graph in (("a", "encoder_cut0"), ("b", "prompt"), ("c", "track_seg0"))]
+        pieces = [
+            self.piece(name, [graph], bundle=bundle)
+            for name, graph in (("a", "encoder_cut0"), ("b", "prompt"), ("c", "track_seg0"))
+        ]
         for piece, name in ((pieces[0], "t"), (pieces[2], "d")):
             (piece / "h200" / "m_1024_fp16" / f"{name}.safetensors").write_text(name)
         (folder,) = engines.merge(pieces, self.out / "whole")
         self.assertEqual([(folder / f"{name}.safetensors").read_text() for name in "td"], ["t", "d"])
-        files = ["d.safetensors", "encoder_cut0.plan", "engine.json", "prompt.plan", "t.safetensors", "track_seg0.plan"]
+        files = [
+            "d.safetensors", "encoder_cut0.plan", "engine.json", "prompt.plan", "t.safetensors",
+            "track_seg0.plan"
+        ]
         self.assertEqual(sorted(path.name for path in folder.iterdir()), files)
 
     def test_pieces_of_another_bundle_are_refused(self):
@@ -142,7 +171,8 @@ class Merging(Case):
 
         piece = self.piece("a", ["encoder"])
         done = run([{"role": "encoder", "status": "up_to_date"}, {"role": "prompt", "status": "built"}], 0)
-        self.assertEqual((done.returncode, done.stdout), (0, "1 of 2 plans up to date; not as they were merged: prompt built\n"))
+        self.assertEqual((done.returncode, done.stdout), (0, "1 of 2 plans up to date; not as they were "
+                                                             "merged: prompt built\n"))
         failed = run([{"role": "encoder", "status": "failed"}], 1)
         self.assertEqual(failed.returncode, 1)
         self.assertIn("encoder failed", failed.stderr)

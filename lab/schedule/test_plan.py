@@ -9,7 +9,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from schedule import flags, machine  # noqa: E402
 from schedule.foresight import Foresight  # noqa: E402
-from schedule.job import ALL, ALONE, SHARED, SLOTS, Job, PlanError, checked, chosen, hurry, without  # noqa: E402
+# Noqa: E402.
+from schedule.job import ALL, ALONE, SHARED, SLOTS, Job, PlanError, checked, chosen, hurry, without
 from schedule.placing import Held  # noqa: E402
 from schedule.plan import GROUPS, plan  # noqa: E402
 from schedule.settings import TAGS, Settings  # noqa: E402
@@ -86,7 +87,8 @@ class Planning(Case):
             self.assertEqual([side in sides for side in ("vos_optimized:fp16", "reduce_overhead:fp16")], [there, True], name)
         self.assertEqual([jobs[f"compare_{name}"].expect for name in ("sam2_tiny", "edgetam")], [0.7 * 310, 465], "a side fewer takes less")
         checked(list(jobs.values()))
-        for pattern, told in (("warm_sam3*", "matches no job"), ("export_*", "export_edgetam_fp16.* cannot be done without")):
+        for pattern, told in (("warm_sam3*", "matches no job"), ("export_*", "export_edgetam_fp16.* cannot "
+                                                                             "be done without")):
             with self.assertRaisesRegex(PlanError, told):
                 without(plan(self.settings()), [pattern])
 
@@ -158,7 +160,8 @@ class Planning(Case):
         jobs = [Job("build", [], gpu=SHARED, expect=30), Job("export", [], expect=40), Job("compare", [], gpu=ALONE, expect=25, priority=10, hush=True, needs=["build"])]
         found = self.spans([*jobs, Job("small", [], expect=5, needs=["build"]), Job("bench", [], gpu=ALONE, expect=10, needs=["build"])])
         begun, done = found["compare"]["begun"], found["compare"]["done"]
-        self.assertEqual((begun, done), (40, 65), "it waits for what runs, and what is less urgent waits for it")
+        self.assertEqual((begun, done), (40, 65), "it waits for what runs, and what is less urgent waits "
+                                                  "for it")
         self.assertEqual((found["small"]["begun"], found["bench"]["begun"]), (65, 65))
 
     def test_hushed_jobs_may_run_beside_each_other_where_that_is_said(self):
@@ -182,7 +185,8 @@ class Planning(Case):
             return {line.split()[1].strip(","): at for at, line in seen.lines if line.startswith("begun")}
 
         self.assertEqual(begins(2, 200), {"build": 0, "one": 30, "other": 30})
-        self.assertEqual(begins(1, 200), {"build": 0, "one": 30, "other": 70}, "beside none it has nobody to wait for")
+        self.assertEqual(begins(1, 200), {"build": 0, "one": 30, "other": 70}, "beside none it has nobody "
+                                                                               "to wait for")
         self.assertEqual(begins(2, 200, 11), {"one": 0, "build": 40, "other": 70}, "the other is less urgent")
         self.assertEqual(begins(2, 60), {"build": 0, "other": 30}, "it would end too late")
 
@@ -340,7 +344,8 @@ class Planning(Case):
             first = jobs[f"build_edgetam_{graph}"]
             self.assertEqual((job.gpu, job.command[job.command.index("--graphs") + 1]), (ALONE, graph))
             self.assertIn(str(self.out / "plain"), job.command, "random weights, which are there at once")
-            self.assertGreater(job.priority, first.priority, "a first build that it needs becomes as urgent as it")
+            self.assertGreater(job.priority, first.priority, "a first build that it needs becomes as "
+                                                             "urgent as it")
             known = graph == "encoder_b8"
             self.assertEqual(job.needs, ["plain_edgetam_fp16"] + [first.name] * (not known))
             start = (kept if known else self.out / "timing") / f"{first.name}.timing"

@@ -40,7 +40,10 @@ class Sanitizing(unittest.TestCase):
         words = f'if [ "$1" = --help ]; then echo "{told}"; exit 0; fi\nprintf "%s\\n" "$@" > {self.out}/given\n'
         stand_in.write_text(f'#!/bin/sh\n{words}echo "{summary}"\nexit {code}\n')
         stand_in.chmod(0o755)
-        command = [sys.executable, LAB / "schedule/sanitize_clip.py", "--tool", tool, "--sanitizer", stand_in, "--", "segtrt", "bench", "--no-cuda-graphs"]
+        command = [
+            sys.executable, LAB / "schedule/sanitize_clip.py", "--tool", tool, "--sanitizer", stand_in,
+            "--", "segtrt", "bench", "--no-cuda-graphs"
+        ]
         return subprocess.run(command, capture_output=True, text=True)
 
     def test_the_kernels_are_those_of_the_sources(self):
@@ -48,19 +51,23 @@ class Sanitizing(unittest.TestCase):
         # Written out where a source declares them; attention and preprocessing name theirs as the
         # first word given to a macro.
         sources = "".join(path.read_text() for path in sorted(sanitize_clip.CUDA.glob("*.cu")))
-        plain = re.findall(r"__global__\s+void\s+(?:__(?:launch_bounds|cluster_dims)__\(.*\)[\s\\]*)*(\w+)\(", sources)
+        plain = re.findall(
+            r"__global__\s+void\s+(?:__(?:launch_bounds|cluster_dims)__\(.*\)[\s\\]*)*(\w+)\(", sources)
         by_macro = re.findall(r"^[A-Z_]+\((\w+),", sources, re.MULTILINE)
         self.assertEqual(sorted(set(names) - set(plain) - set(by_macro)), [])
-        for name in ("bank_advance", "mask_words", "preprocess_bicubic_f16", "attention_self", "attention_cross_hopper", "attention_combine_64"):
+        for name in ("bank_advance", "mask_words", "preprocess_bicubic_f16", "attention_self",
+                     "attention_cross_hopper", "attention_combine_64"):
             self.assertIn(name, names)
-        self.assertEqual(sorted(set(plain) - set(names) - {"NAME", "name"}), [], "a kernel that no PTX file has")
+        self.assertEqual(sorted(set(plain) - set(names) - {"NAME", "name"}), [], "a kernel that no PTX "
+                                                                                 "file has")
 
     def test_kernels_are_loaded_as_they_are_needed_unless_somebody_says_otherwise(self):
         for before, after in ((None, "LAZY"), ("EAGER", "EAGER")):
             environment = {name: value for name, value in os.environ.items() if name != "CUDA_MODULE_LOADING"}
             environment |= {} if before is None else {"CUDA_MODULE_LOADING": before}
             with mock.patch.dict(os.environ, environment, clear=True):
-                said = self.sanitized("kernels are loaded $CUDA_MODULE_LOADING\n========= ERROR SUMMARY: 0 errors")
+                said = self.sanitized("kernels are loaded $CUDA_MODULE_LOADING\n========= ERROR SUMMARY: 0 "
+                                      "errors")
             self.assertIn(f"kernels are loaded {after}", said.stdout)
 
     def test_what_the_processes_do_is_said_while_it_takes_long(self):
@@ -123,13 +130,17 @@ class Sanitizing(unittest.TestCase):
             self.assertIn(summary.splitlines()[-1], done.stdout)
 
     def jobs(self, **more):
-        given = {"segtrt": Path("/p/segtrt"), "split": Path("/p/split"), "overlay": Path("/p/tiny.safetensors"), "out": self.out}
+        given = {
+            "segtrt": Path("/p/segtrt"), "split": Path("/p/split"), "overlay": Path("/p/tiny.safetensors"),
+            "out": self.out
+        }
         given |= {"python": sys.executable, "models": ["edgetam", "sam2.1_tiny"], "sanitizer": "/p/sanitizer"}
         return checked(plan(Settings(**(given | more))))
 
     def test_the_plan_has_a_short_clip_under_memcheck(self):
         job = self.jobs()["memcheck_clip"]
-        self.assertEqual((job.needs, job.codes, job.waits), (["engines_edgetam_fp16"], (0, sanitize_clip.FOUND), True))
+        self.assertEqual((job.needs, job.codes, job.waits),
+                         (["engines_edgetam_fp16"], (0, sanitize_clip.FOUND), True))
         words = " ".join(job.command)
         self.assertIn("--tool memcheck --sanitizer /p/sanitizer -- /p/segtrt bench --backend tensorrt", words)
         for flag in ("--limit-videos 1", "--profile-runs 1", "--warmup-runs 0", "--no-cuda-graphs"):
@@ -139,7 +150,8 @@ class Sanitizing(unittest.TestCase):
         script = (sys.executable, str(LAB / "schedule/sanitize_clip.py"))
         self.assertEqual(set(asked[script]), {"--tool", "--sanitizer"})
         # racecheck did not come to an end beside TensorRT's kernels.
-        self.assertFalse([name for name in self.jobs() if name.endswith("check_clip") and name != "memcheck_clip"])
+        self.assertFalse(
+            [name for name in self.jobs() if name.endswith("check_clip") and name != "memcheck_clip"])
         self.assertFalse([name for name in self.jobs(sanitizer=None) if name.endswith("check_clip")])
         self.assertFalse([name for name in self.jobs(models=["sam2.1_tiny"]) if name.endswith("check_clip")])
 

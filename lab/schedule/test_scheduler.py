@@ -64,7 +64,10 @@ class Running(LabCase):
     def test_needs_come_first_and_a_failure_costs_its_dependants_alone(self):
         a, b = self.out / "a", self.out / "b"
         left = self.lab(
-            Job("after", sleeps(0, f"pathlib.Path({str(b)!r}).write_text(open({str(a)!r}).read())"), needs=["before"], results=[b]),
+            Job("after",
+                sleeps(0, f"pathlib.Path({str(b)!r}).write_text(open({str(a)!r}).read())"),
+                needs=["before"],
+                results=[b]),
             Job("before", writes(a, 0.3), results=[a]),
             Job("bad", sleeps(0, "print('the reason'); sys.exit(3)")),
             Job("lost", sleeps(0), needs=["bad"]),
@@ -118,7 +121,8 @@ class Running(LabCase):
         for one in jobs:
             for other in jobs:
                 a, b = self.record(one.name), self.record(other.name)
-                if one is not other and set(a["gpus"]) & set(b["gpus"]) and self.together(one.name, other.name):
+                if one is not other and set(a["gpus"]) & set(b["gpus"]) and self.together(
+                        one.name, other.name):
                     self.assertEqual((one.gpu, other.gpu), (SHARED, SHARED), (one.name, other.name))
                     beside += 1
         self.assertGreater(beside, 0, "builds share a GPU")
@@ -171,7 +175,8 @@ class Running(LabCase):
         child = "import subprocess; subprocess.Popen([sys.executable,'-c','import time; time.sleep(60)'], start_new_session=True)"
         child += "; time.sleep(60)"
         begin = time.monotonic()
-        left = self.lab(Job("long", [sys.executable, "-c", TOLD + child], limit=0.5), Job("next", sleeps(0), gpu=ALONE))
+        left = self.lab(Job("long", [sys.executable, "-c", TOLD + child], limit=0.5),
+                        Job("next", sleeps(0), gpu=ALONE))
         self.assertEqual(left, 1)
         self.assertIn("longer than", self.record("long")["why"])
         self.assertLess(time.monotonic() - begin, 10)
@@ -209,7 +214,9 @@ class Running(LabCase):
         self.assertLess(self.record("learn")["begin"], self.record("library")["end"])
         self.assertGreaterEqual(self.record("build")["begin"], self.record("library")["begin"] + 0.4)
         # It never comes: the lab ends when nothing could end in time any more.
-        self.assertEqual(self.lab(Job("never", sleeps(0), expect=0.5, waits=True), wait_for=self.out / "no", seconds=1), 1)
+        self.assertEqual(
+            self.lab(Job("never", sleeps(0), expect=0.5, waits=True), wait_for=self.out / "no", seconds=1),
+            1)
 
     def test_urgent_work_is_not_kept_waiting_by_a_long_measurement(self):
         jobs = [
@@ -245,7 +252,8 @@ class Resuming(LabCase):
     def test_after_kill_9_the_next_lab_ends_what_was_left_and_goes_on(self):
         program = (
             "import sys; sys.path.insert(0, sys.argv[1])\n"
-            "from schedule.job import *; from schedule.ledger import Ledger; from schedule.scheduler import Scheduler; from schedule import machine\n"
+            "from schedule.job import *; from schedule.ledger import Ledger; from schedule.scheduler "
+            "import Scheduler; from schedule import machine\n"
             "jobs = [Job('quick', ['true']), Job('stays', ['sleep', '60'], gpu='alone', needs=['quick'])]\n"
             "ledger = Ledger(sys.argv[2])\n"
             "with ledger.held():\n"
@@ -276,7 +284,8 @@ class Resuming(LabCase):
     def test_told_to_stop_twice_it_ends_its_jobs_all_the_same(self):
         deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
         twice = f"time.sleep(0.5); os.kill({os.getpid()}, signal.SIGTERM); " * 2
-        left = self.lab(Job("ender", [sys.executable, "-c", f"{TOLD}{deaf}{twice}time.sleep(60)"]), Job("other", sleeps(60)))
+        left = self.lab(Job("ender", [sys.executable, "-c", f"{TOLD}{deaf}{twice}time.sleep(60)"]),
+                        Job("other", sleeps(60)))
         self.assertEqual(left, 2)
         for name in ("ender", "other"):
             self.assertEqual(self.record(name)["why"], "the lab was told to stop")

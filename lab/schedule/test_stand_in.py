@@ -84,10 +84,20 @@ class Standing(unittest.TestCase):
         (self.place / "notes").write_text("")
         segtrt = self.program("segtrt", f"#!{sys.executable}\n{SEGTRT}")
         sanitizer = self.program("sanitizer", f"#!/bin/sh\n{SANITIZER}")
-        compiler = self.program("cxx", '#!/bin/sh\n[ "$1" = --version ] || while [ $# -gt 1 ]; do [ "$1" = -o ] && touch "$2"; shift; done\n')
-        words = [sys.executable, LAB / "schedule/stand_in_engines.py", "--segtrt", segtrt, "--bundle", self.bundle(**bundle)]
-        words += ["--split", self.place, "--out", self.place / "out", "--sanitizer", sanitizer, "--ort-lib", segtrt, "--frames", 3, *more]
-        told = {"CXX": compiler, "NOTES": self.place / "notes", "PLANS": plans, "MASKS": json.dumps(masks or {}), "FOUND": found, "CONTROL": control}
+        compiler = self.program("cxx", '#!/bin/sh\n[ "$1" = --version ] || while [ $# -gt 1 ]; do [ "$1" = '
+                                       '-o ] && touch "$2"; shift; done\n')
+        words = [
+            sys.executable, LAB / "schedule/stand_in_engines.py", "--segtrt", segtrt, "--bundle",
+            self.bundle(**bundle)
+        ]
+        words += [
+            "--split", self.place, "--out", self.place / "out", "--sanitizer", sanitizer, "--ort-lib",
+            segtrt, "--frames", 3, *more
+        ]
+        told = {
+            "CXX": compiler, "NOTES": self.place / "notes", "PLANS": plans, "MASKS":
+            json.dumps(masks or {}), "FOUND": found, "CONTROL": control
+        }
         environment = os.environ | {name: str(value) for name, value in told.items()}
         done = subprocess.run([str(word) for word in words], capture_output=True, text=True, env=environment)
         return done, [json.loads(line) for line in (self.place / "notes").read_text().splitlines()]
@@ -104,7 +114,8 @@ class Standing(unittest.TestCase):
         for words, environment in (gpu, memcheck, racecheck):
             self.assertIn("--no-cuda-graphs", words)
             self.assertIn("FAKE_TENSORRT_ONNXRUNTIME", environment)
-            for flag in ("--models edgetam_points --imgsz 64", "--precision fp16", "--max-clip-frames 3", "--warmup-runs 0", "--stall-limit 0"):
+            for flag in ("--models edgetam_points --imgsz 64", "--precision fp16", "--max-clip-frames 3",
+                         "--warmup-runs 0", "--stall-limit 0"):
                 self.assertIn(flag, " ".join(words))
         self.assertEqual(racecheck[0][-1], str(self.place / "out/racecheck"))
         for name in ("build/libnvinfer.so.8", "build/libnvonnxparser.so.8", "run/libnvinfer.so.8"):
@@ -131,7 +142,11 @@ class Standing(unittest.TestCase):
 
     @unittest.skipUnless(HAS_NUMPY, "SKIPPED: masks are compared with numpy")
     def test_graphs_in_fp32_with_a_fused_bank_are_built_with_ports_of_halves(self):
-        done, notes = self.run_it("--tools", "memcheck", precision="fp32", roles=("encoder", "encoder_cut0", "track_keys"), plans="encoder_cut0")
+        done, notes = self.run_it("--tools",
+                                  "memcheck",
+                                  precision="fp32",
+                                  roles=("encoder", "encoder_cut0", "track_keys"),
+                                  plans="encoder_cut0")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         words, environment = notes[0]
         copied = Path(words[words.index("--onnx-dir") + 1])
@@ -150,7 +165,8 @@ class Standing(unittest.TestCase):
         self.assertIn("none of the kernels that go between them", done.stderr)
 
     def test_what_is_missing_is_named_with_what_to_do(self):
-        with self.assertRaisesRegex(stand_in_engines.NoAnswer, "manifest.toml is not there; --bundle: expected"):
+        with self.assertRaisesRegex(stand_in_engines.NoAnswer, "manifest.toml is not there; --bundle: "
+                                                               "expected"):
             stand_in_engines.Bundle(self.place)
         (self.place / "manifest.toml").write_text('[model]\nname = "edgetam"\n')
         with self.assertRaisesRegex(stand_in_engines.NoAnswer, "no imgsz and no precision"):
@@ -169,13 +185,18 @@ class Standing(unittest.TestCase):
         self.assertFalse(mark.exists())
 
     def test_the_plan_has_a_clip_of_edgetam_and_of_tiny_that_wait_for_no_tensorrt(self):
-        given = {"segtrt": Path("/p/segtrt"), "split": Path("/p/split"), "overlay": Path("/p/tiny.safetensors"), "out": self.place}
+        given = {
+            "segtrt": Path("/p/segtrt"), "split": Path("/p/split"), "overlay": Path("/p/tiny.safetensors"),
+            "out": self.place
+        }
         given |= {"python": sys.executable, "models": ["edgetam", "sam2.1_tiny"], "encoder": "engine"}
         jobs = checked(plan(Settings(**given, sanitizer="/p/sanitizer")))
         for name, bundle in (("edgetam", "edgetam_1024_fp16"), ("sam2_tiny", "sam2.1_tiny_1024_fp16")):
             job = jobs[f"stand_in_{name}"]
-            self.assertEqual((job.needs, job.gpu, job.waits, job.codes), ([f"export_{name}_fp16"], SHARED, False, (0, 9)))
-            self.assertIn(f"--segtrt=/p/segtrt --bundle {self.place}/bundles/{bundle} --split /p/split", " ".join(job.command))
+            self.assertEqual((job.needs, job.gpu, job.waits, job.codes),
+                             ([f"export_{name}_fp16"], SHARED, False, (0, 9)))
+            self.assertIn(f"--segtrt=/p/segtrt --bundle {self.place}/bundles/{bundle} --split /p/split",
+                          " ".join(job.command))
         asked = flags.wanted(jobs.values(), "/p/segtrt", sys.executable)
         script = (sys.executable, str(LAB / "schedule/stand_in_engines.py"))
         self.assertIn("--segtrt", asked[script])
@@ -191,11 +212,13 @@ class Standing(unittest.TestCase):
 
 class Found(Case):
     def test_the_library_of_this_pythons_onnxruntime_is_found_without_importing_it(self):
-        ask = [sys.executable, "-S", "-c", "from schedule.runtime import onnxruntime_library as f; print(f())"]
+        ask = [sys.executable, "-S", "-c", "from schedule.runtime import onnxruntime_library as f; "
+                                           "print(f())"]
 
         def found():
             environment = {**os.environ, "PYTHONPATH": f"{LAB}{os.pathsep}{self.out}"}
-            return subprocess.run(ask, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+            return subprocess.run(ask, env=environment, capture_output=True, text=True,
+                                  check=True).stdout.strip()
 
         self.assertEqual(found(), "None")
         capi = self.out / "onnxruntime/capi"

@@ -27,7 +27,8 @@ class Travelling(unittest.TestCase):
         return subprocess.run([sys.executable, program, *map(str, words)], capture_output=True, text=True)
 
     def pack(self):
-        done = self.run_it("pack", "--out", self.here / "t", "--part-mb", 0.3, f"clips={self.here}/clips", f"segtrt={self.here}/program")
+        done = self.run_it("pack", "--out", self.here / "t", "--part-mb", 0.3, f"clips={self.here}/clips",
+                           f"segtrt={self.here}/program")
         self.assertEqual(done.returncode, 0, done.stderr)
         return sorted((self.here / "t").iterdir())
 
@@ -44,7 +45,9 @@ class Travelling(unittest.TestCase):
             said.append(done.stdout.splitlines())
             shutil.rmtree(folder)
         waits = "segtrt: {} of 3 parts".format
-        self.assertEqual(said, [["clips: 0 of 1 parts", waits(1)], ["clips: there", waits(1)], ["clips: there", waits(2)], ["clips: there", "segtrt: there"]])
+        self.assertEqual(said,
+                         [["clips: 0 of 1 parts", waits(1)], ["clips: there", waits(1)],
+                          ["clips: there", waits(2)], ["clips: there", "segtrt: there"]])
         self.assertEqual((self.dest / "clips/a/1.jpg").read_bytes(), b"small")
         arrived = self.dest / "segtrt/program"
         self.assertEqual(arrived.read_bytes(), (self.here / "program").read_bytes())
@@ -66,7 +69,8 @@ class Travelling(unittest.TestCase):
         for words, code, told in (
             (["pack", "--out", self.here / "t", "clips=/nowhere"], 2, "/nowhere is not there"),
             (["pack", "--out", self.here / "t", "clips"], 2, "expected NAME=PATH"),
-            (["pack", "--out", self.here / "t", f"a={self.here}/clips", f"a={self.here}/program"], 2, "two loads have one name"),
+            (["pack", "--out", self.here / "t", f"a={self.here}/clips",
+              f"a={self.here}/program"], 2, "two loads have one name"),
             (["arrive", "--dest", self.dest, self.here / "clips"], 1, "has no travel.json"),
             (["arrive", "--dest", self.dest], 1, "nothing has arrived"),
         ):

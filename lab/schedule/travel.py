@@ -1,8 +1,10 @@
 """Takes what a lab needs to a machine that is reached by small transfers alone, and unpacks it
 there as it arrives.
 
-    python3 lab/schedule/travel.py pack --out .travel --part-mb 45 clips=davis16 program=target/release/segtrt trt=tensorrt/lib
-    python3 lab/schedule/travel.py arrive --dest /tmp/things .travel/00 .travel/01      there, after each transfer
+python3 lab/schedule/travel.py pack --out .travel --part-mb 45 clips=davis16
+program=target/release/segtrt trt=tensorrt/lib
+python3 lab/schedule/travel.py arrive --dest /tmp/things .travel/00 .travel/01      there, after
+each transfer
 
 `pack` leaves folders .travel/00, .travel/01, …, each of one transfer at most so large, in the order
 in which the loads were named: what is wanted first comes first. A load is a file or a folder.
@@ -86,7 +88,9 @@ def state(name, parts, kept, dest):
         return f"{name}: {len(there)} of {len(parts)} parts"
     into = dest / name
     into.mkdir(exist_ok=True)
-    with subprocess.Popen(["tar", "--extract", "--xz", "--file", "-", "--directory", str(into)], stdin=subprocess.PIPE) as process:
+    with subprocess.Popen(["tar", "--extract", "--xz", "--file", "-", "--directory",
+                           str(into)],
+                          stdin=subprocess.PIPE) as process:
         for part in parts:
             data = (kept / part["file"]).read_bytes()
             if hashlib.sha256(data).hexdigest() != part["sha256"]:

@@ -1,8 +1,10 @@
 """Gives a network without weights an image encoder whose features mean something: those of another
 network, on given frames.
 
-    python lab/train/distil_encoder.py teach --model sam2.1_tiny --random-weights 0 --weights-overlay TINY.safetensors --split DIR --out features.pt
-    python lab/train/distil_encoder.py learn --model edgetam --random-weights 0 --weights-overlay TINY.safetensors --features features.pt \\
+python lab/train/distil_encoder.py teach --model sam2.1_tiny --random-weights 0 --weights-overlay
+TINY.safetensors --split DIR --out features.pt
+python lab/train/distil_encoder.py learn --model edgetam --random-weights 0 --weights-overlay
+TINY.safetensors --features features.pt \\
         --seconds 150 --out edgetam.safetensors
 
 For judging arithmetic, not for tracking: masks of a random encoder are speckles, of which one pixel
@@ -43,8 +45,12 @@ def parse():
     learn.add_argument("--features", required=True, type=Path)
     learn.add_argument("--seconds", type=float, default=150, help="time to learn (default 150)")
     learn.add_argument("--batch", type=int, default=8)
-    learn.add_argument("--rate", type=float, help="highest learning rate (default 2e-3 for EdgeTAM, 4e-4 for SAM 2.1, 1.5e-4 for its largest)")
-    learn.add_argument("--begin", choices=("grown", "fresh"), default="grown", help="SAM 2.1: from the overlay's hiera-tiny, or from nothing")
+    learn.add_argument("--rate", type=float, help="highest learning rate (default 2e-3 for EdgeTAM, 4e-4 "
+                                                  "for SAM 2.1, 1.5e-4 for its largest)")
+    learn.add_argument("--begin",
+                       choices=("grown", "fresh"),
+                       default="grown",
+                       help="SAM 2.1: from the overlay's hiera-tiny, or from nothing")
     for step in (teach, learn):
         add_weight_options(step)
         step.add_argument("--out", required=True, type=Path)
@@ -59,7 +65,8 @@ def teach(args):
     trunk = model.image_encoder.trunk
     if "_get_pos_embed" in vars(trunk):
         table = trunk._get_pos_embed
-        trunk._get_pos_embed = lambda size: table(size).to(args.device)  # a ready table stays where it was made
+        # A ready table stays where it was made.
+        trunk._get_pos_embed = lambda size: table(size).to(args.device)
     paths = sorted((args.split / "JPEGImages_24fps").glob("*/*.jpg"))
     if not paths:
         raise ExportError(f"{args.split}/JPEGImages_24fps holds no CLIP/*.jpg")
@@ -92,7 +99,8 @@ def student(args):
     if is_grown(args):
         small = build_model(argparse.Namespace(**(vars(args) | {"model": TEACHER})))[0].image_encoder
         grid = args.imgsz // 4
-        grow(model.image_encoder, small, small.trunk._get_pos_embed((grid, grid))[0], args.random_weights or 0)
+        grow(model.image_encoder, small,
+             small.trunk._get_pos_embed((grid, grid))[0], args.random_weights or 0)
     return model
 
 
@@ -142,7 +150,8 @@ def learn(args):
         step += 1
         if step % 50 == 1:
             told = " ".join(f"{loss.item():.3f}" for loss in losses)
-            print(f"{time.monotonic() - begin:.0f} s, step {step}: share of the variance not explained {told}", flush=True)
+            print(f"{time.monotonic() - begin:.0f} s, step {step}: share of the variance not explained "
+                  f"{told}", flush=True)
     finish(args, model, images, maps, scales, step)
 
 
@@ -158,7 +167,8 @@ def finish(args, model, images, maps, scales, step):
             for k, (g, m) in enumerate(zip(given, maps)):
                 sums[k] += scales[k] * (g - m[i : i + 1].float()).square().mean().item()
     count = len(range(0, len(images), 10))
-    print(f"{step} steps; not explained (fine, middle, coarse): {' '.join(f'{s / count:.4f}' for s in sums)}", flush=True)
+    print(f"{step} steps; not explained (fine, middle, coarse): "
+          f"{' '.join(f'{s / count:.4f}' for s in sums)}", flush=True)
     if not all(math.isfinite(s) for s in sums):
         raise ExportError(f"{args.model} did not learn: its features are not finite; lower --rate")
     state = {k: v.cpu().contiguous() for k, v in model.state_dict().items()}

@@ -1,7 +1,8 @@
 """Draws a sheet of held-out clips: click, true outline (white) and predicted mask (green) of frames
 side by side.
 
-    python lab/train/draw_mini.py --checkpoint edgetam_mini.safetensors --out sheet.png [--alike] [--split DIR]
+python lab/train/draw_mini.py --checkpoint edgetam_mini.safetensors --out sheet.png [--alike]
+[--split DIR]
 
 One row for each target. `--split` takes the clips of `segtrt synth` instead, frames as segtrt
 resizes them.
@@ -53,7 +54,8 @@ def main():
         print(f"row {row}, clip {int(held_out.clips.scene[row])}: IoU {target.mean():.3f}, by frame {curve}")
     mean = iou.mean(dim=1)
     told = " ".join(f"{t}:{iou[:, t].mean():.3f}" for t in range(0, iou.shape[1], 4))
-    print(f"mean IoU {mean.mean():.4f} +- {mean.std() / len(mean) ** 0.5:.4f} of {len(mean)} targets, by frame {told}")
+    print(f"mean IoU {mean.mean():.4f} +- {mean.std() / len(mean) ** 0.5:.4f} of {len(mean)} targets, by "
+          f"frame {told}")
     chosen = mean.argsort()[: args.worst].tolist() if args.worst else range(len(mean))
     if args.worst:
         print(f"drawn rows: {' '.join(map(str, chosen))}")
@@ -73,7 +75,8 @@ def of_split(split, count, side, device):
             for path in frames:
                 if path.stem in known:
                     grey = Image.open(known[path.stem]).convert("L").resize((side, side), Image.BOX)
-                    last = torch.frombuffer(bytearray(grey.tobytes()), dtype=torch.uint8).reshape(side, side) / 255
+                    last = torch.frombuffer(bytearray(grey.tobytes()), dtype=torch.uint8).reshape(
+                        side, side) / 255
                 shares.append(last)
             masks.append(torch.stack(shares))
             scene.append(number)
@@ -90,7 +93,8 @@ def sheet(clips, seen, every, chosen):
 
     device = seen.device
     mean, std = (torch.tensor(v, device=device)[:, None, None] for v in (MEAN, STD))
-    green, white, red = (torch.tensor(c, device=device)[:, None, None] for c in ((0.0, 1, 0), (1.0, 1, 1), (1.0, 0, 0)))
+    green, white, red = (torch.tensor(c, device=device)[:, None, None]
+                         for c in ((0.0, 1, 0), (1.0, 1, 1), (1.0, 0, 0)))
     rows = []
     scenes = clips.scene.tolist()
     for target in chosen:

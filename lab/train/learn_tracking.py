@@ -1,8 +1,10 @@
 """Teaches a network whose image encoder and mask decoder are trained to follow the objects of a few
 clips, and to be sure of them.
 
-    python lab/train/learn_tracking.py --model edgetam --checkpoint edgetam_features.safetensors --split DIR --seconds 120 --out edgetam.safetensors
-    python lab/train/learn_tracking.py --model sam2.1_tiny --random-weights 0 --weights-overlay TINY.safetensors --split DIR --out tiny.safetensors
+python lab/train/learn_tracking.py --model edgetam --checkpoint edgetam_features.safetensors --split
+DIR --seconds 120 --out edgetam.safetensors
+python lab/train/learn_tracking.py --model sam2.1_tiny --random-weights 0 --weights-overlay
+TINY.safetensors --split DIR --out tiny.safetensors
 
 For judging arithmetic, not for tracking elsewhere: with a random memory attention a decoder is
 asked for an object without being told which, and its answer tips over at the least rounding, in any
@@ -41,17 +43,22 @@ from torch.nn import functional as F
 
 # The decoder's first two convolutions belong to the features of a frame, which are computed once.
 FROZEN = ("image_encoder.", "sam_prompt_encoder.", "sam_mask_decoder.conv_s0.", "sam_mask_decoder.conv_s1.")
-DECODER, SLOWER = "sam_mask_decoder.", 0.3  # it is trained already: what it learns at, as a part of the others' rate
+# It is trained already: what it learns at, as a part of the others' rate.
+DECODER, SLOWER = "sam_mask_decoder.", 0.3
 LOWERED = 10.0  # of the logits whose sigmoid a predicted IoU is; trained networks' lie between -4 and 6
-PROMPTED_FIRST = 0.3  # share of the steps that begin at a clip's first frame, where comparisons give their click
+# Share of the steps that begin at a clip's first frame, where comparisons give their click.
+PROMPTED_FIRST = 0.3
 
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     add_weight_options(parser)
-    parser.add_argument("--split", required=True, type=Path, help="folder with JPEGImages_24fps and Annotations_6fps")
-    parser.add_argument("--seconds", type=float, default=120, help="time to learn (default 120); 0 writes the network as it is")
-    parser.add_argument("--frames", type=int, default=5, help="annotated frames of a step, the prompted one included")
+    parser.add_argument("--split", required=True, type=Path, help="folder with JPEGImages_24fps and "
+                                                                  "Annotations_6fps")
+    parser.add_argument("--seconds", type=float, default=120, help="time to learn (default 120); 0 writes "
+                                                                   "the network as it is")
+    parser.add_argument("--frames", type=int, default=5, help="annotated frames of a step, the prompted "
+                                                              "one included")
     parser.add_argument("--rate", type=float, default=3e-4, help="highest learning rate")
     parser.add_argument("--out", required=True, type=Path)
     parser.add_argument("--device", default="cuda")
@@ -89,7 +96,8 @@ def clips(args, model):
         if len(masks) >= 3:
             found.append(Clip(f"{folder.parent.name}/{folder.name}", backbones, masks))
     if not found:
-        raise ExportError(f"{args.split}/Annotations_6fps holds no CLIP/OBJECT/*.png with a frame in JPEGImages_24fps")
+        raise ExportError(f"{args.split}/Annotations_6fps holds no CLIP/OBJECT/*.png with a frame in "
+                          f"JPEGImages_24fps")
     return found
 
 
@@ -134,7 +142,8 @@ def answers(model, clip, chosen, point):
             del model._forward_sam_heads  # the class's own again
         bank["cond_frame_outputs" if t == 0 else "non_cond_frame_outputs"][t] = out
         score = out["object_score_logits"].float().flatten()
-        yield Answer(out["pred_masks"][0, 0].float(), said["masks"][0].float(), said["ious"][0].float(), score)
+        yield Answer(out["pred_masks"][0, 0].float(), said["masks"][0].float(), said["ious"][0].float(),
+                     score)
 
 
 def click(mask, generator, side):
@@ -201,7 +210,8 @@ def judged(args, model, found):
 def decide(model, mask):
     """Lowers the predicted IoUs of the other two of the three masks."""
     bias = model.sam_mask_decoder.iou_prediction_head.layers[-1].bias
-    lowered = torch.full_like(bias[1:], LOWERED)  # the first of four is the mask of prompts that are not ambiguous
+    # The first of four is the mask of prompts that are not ambiguous.
+    lowered = torch.full_like(bias[1:], LOWERED)
     lowered[mask] = 0
     bias[1:] -= lowered
 
@@ -217,10 +227,12 @@ def learn(args, model, found):
     begin, step = time.monotonic(), 0
     while (share := (time.monotonic() - begin) / args.seconds) < 1:
         for group in optimizer.param_groups:
-            group["lr"] = group["part"] * args.rate * min(1, (step + 1) / 30) * (0.5 + 0.5 * math.cos(math.pi * share))
+            group["lr"] = group["part"] * args.rate * min(
+                1, (step + 1) / 30) * (0.5 + 0.5 * math.cos(math.pi * share))
         clip = found[step % len(found)]
         # Never the prompted frame alone: it teaches the memory nothing.
-        count = min(max(2, generator.choice((args.frames - 1, args.frames, args.frames + 3))), len(clip.masks))
+        count = min(max(2, generator.choice((args.frames - 1, args.frames, args.frames + 3))),
+                    len(clip.masks))
         first = 0 if generator.random() < PROMPTED_FIRST else generator.randrange(len(clip.masks) - count + 1)
         chosen = list(range(first, first + count))
         point = click(clip.masks[first], generator, args.imgsz)
@@ -235,7 +247,8 @@ def learn(args, model, found):
         total.backward()
         norm = torch.nn.utils.clip_grad_norm_(taught.values(), 1.0)
         if not torch.isfinite(norm):
-            raise ExportError(f"{args.model} diverged at step {step + 1}: lower --rate, which was {args.rate:g}")
+            raise ExportError(f"{args.model} diverged at step {step + 1}: lower --rate, which was "
+                              f"{args.rate:g}")
         optimizer.step()
         step += 1
         recent = recent[-200:]
@@ -270,7 +283,8 @@ def positions_as_parameters(trunk):
     solved = torch.linalg.lstsq(columns, table.reshape(-1, channels), driver="gelsd").solution
     residual = (columns @ solved - table.reshape(-1, channels)).abs().max().item()
     if residual > 2e-3 * table.abs().max().item():
-        raise ExportError(f"the overlay's table of positions is no sum of a map and a window: off by {residual:.2g}")
+        raise ExportError(f"the overlay's table of positions is no sum of a map and a window: off by "
+                          f"{residual:.2g}")
     with torch.no_grad():
         coarse.copy_(solved[:cells].T.reshape(coarse.shape))
         window.copy_(solved[cells:].T.reshape(window.shape))
@@ -293,7 +307,8 @@ def main():
         print(f"before: {before}", flush=True)
         decide(model, before.best)
         step = learn(args, model, found)
-        print(f"{step} steps over {len(found)} objects; mask {before.best + 1} of 3 is always taken", flush=True)
+        print(f"{step} steps over {len(found)} objects; mask {before.best + 1} of 3 is always taken",
+              flush=True)
         print(f"after: {judged(args, model, found)}", flush=True)
     save_file({k: v.cpu().contiguous() for k, v in model.state_dict().items()}, args.out)
 

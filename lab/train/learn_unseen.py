@@ -3,7 +3,8 @@ and mask decoder are Meta's.
 
     python lab/train/learn_unseen.py frames --videos DIR --out frames
     python lab/train/learn_unseen.py given --overlay TINY.safetensors --out given
-    python lab/train/learn_unseen.py learn --given given --frames frames --split DIR --seconds 400 --out learnt [--resume learnt]
+python lab/train/learn_unseen.py learn --given given --frames frames --split DIR --seconds 400 --out
+learnt [--resume learnt]
     python lab/train/learn_unseen.py join --given given --learnt learnt --out sam2.1_tiny.safetensors
 
 There are no labels: the decoder's own masks for grids of clicks on frames of videos are cut out and
@@ -28,7 +29,9 @@ from segtrain import pieces
 SIDE, LABEL_SIDE = 512, 1024
 WARM_UP = 80  # steps
 MASK_PROMPTS = 0.4  # share of the steps that are prompted with masks; the others click
-MISSED = 0.6  # IoU of the clicked frame below which the decoder chose another object, so that the clip teaches nothing
+# IoU of the clicked frame below which the decoder chose another object, so that the clip teaches
+# nothing.
+MISSED = 0.6
 # Until which share of the time: frames of a clip, and the part of `--clips` that fits.
 LENGTHS = "0.2:4:1.5,0.75:8:1,1:12:0.65"
 
@@ -49,15 +52,22 @@ def parse():
     learn.add_argument("--frames", required=True, type=Path)
     learn.add_argument("--split", required=True, type=Path, help="is judged, not learnt")
     learn.add_argument("--resume", type=Path, help="folder that an earlier run wrote")
-    learn.add_argument("--seconds", type=float, default=400, help="time of learning, judging in between included")
+    learn.add_argument("--seconds", type=float, default=400, help="time of learning, judging in between "
+                                                                  "included")
     learn.add_argument("--imgsz", type=int, default=SIDE)
-    learn.add_argument("--label-imgsz", type=int, default=LABEL_SIDE, help="image side at which masks are found")
+    learn.add_argument("--label-imgsz", type=int, default=LABEL_SIDE, help="image side at which masks are "
+                                                                           "found")
     learn.add_argument("--bank", type=Path, metavar="FILE.pt", help="keeps the found masks for another run")
-    learn.add_argument("--lengths", default=LENGTHS, metavar="SHARE:FRAMES:PART,...", help="until which share of the time: a clip's frames, part of --clips")
-    learn.add_argument("--judge-untrained", action="store_true", help="judge the start weights too before resuming")
+    learn.add_argument("--lengths",
+                       default=LENGTHS,
+                       metavar="SHARE:FRAMES:PART,...",
+                       help="until which share of the time: a clip's frames, part of --clips")
+    learn.add_argument("--judge-untrained", action="store_true", help="judge the start weights too before "
+                                                                      "resuming")
     learn.add_argument("--clips", type=int, default=16, help="of a step; two targets in each")
     learn.add_argument("--rate", type=float, default=4e-4, help="highest learning rate")
-    learn.add_argument("--decoder", type=float, default=0.0, help="part of the rate at which the mask decoder learns too")
+    learn.add_argument("--decoder", type=float, default=0.0, help="part of the rate at which the mask "
+                                                                  "decoder learns too")
     learn.add_argument("--ema", type=float, default=0.998)
     learn.add_argument("--every", type=int, default=1, help="take every N-th frame of the videos")
     learn.add_argument("--grid", type=int, default=10, help="clicks along a frame's side to find masks")
@@ -80,7 +90,8 @@ def decode(args):
         folder = args.out / path.stem
         folder.mkdir(parents=True, exist_ok=True)
         how = ["-vf", f"fps={args.rate},scale=-2:{args.height}:flags=area", "-q:v", str(args.quality)]
-        subprocess.run(["ffmpeg", "-v", "error", "-threads", "1", "-i", path, *how, folder / "%05d.jpg"], check=True)
+        subprocess.run(["ffmpeg", "-v", "error", "-threads", "1", "-i", path, *how, folder / "%05d.jpg"],
+                       check=True)
     found = list(args.out.glob("*/*.jpg"))
     print(f"{len(found)} frames, {sum(p.stat().st_size for p in found) / 1e6:.1f} MB")
 
@@ -127,7 +138,10 @@ def join(args):
     own = model.state_dict()
     for name, value in kept["average"].items():
         own[name].copy_(value.float())
-    save_file({name: value.float().contiguous() for name, value in own.items()}, args.out, metadata={"seen": str(kept["step"])})
+    save_file({name: value.float().contiguous()
+               for name, value in own.items()},
+              args.out,
+              metadata={"seen": str(kept["step"])})
 
 
 class Learner:
@@ -142,7 +156,8 @@ class Learner:
         began = time.monotonic()
         self.bank = self.find(args)
         count, frames = len(self.bank.masks), len(self.bank.frames)
-        print(f"{count} masks, {int(self.bank.whole.sum())} of them whole, in {frames} frames, {time.monotonic() - began:.0f} s", flush=True)
+        print(f"{count} masks, {int(self.bank.whole.sum())} of them whole, in {frames} frames, "
+              f"{time.monotonic() - began:.0f} s", flush=True)
         self.model = real.freeze(network(args, args.imgsz).to(args.device), args.decoder > 0)
         shown = self.bank.frames[:: max(1, len(self.bank.frames) // 32)][:32]
         real.prepare(self.model, real.normalised(shown.float()))
@@ -154,11 +169,18 @@ class Learner:
             for decay, kind in ((0.02, lambda p: p.dim() >= 2), (0.0, lambda p: p.dim() < 2)):
                 names = [n for n, p in taught.items() if mine(n) and kind(p)]
                 if names:
-                    groups.append({"params": [taught[n] for n in names], "names": names, "weight_decay": decay, "part": part})
-        self.optimizer = torch.optim.AdamW(groups, lr=args.rate, betas=(0.9, 0.98), fused=args.device == "cuda")
+                    groups.append({
+                        "params": [taught[n] for n in names], "names": names, "weight_decay": decay, "part":
+                        part
+                    })
+        self.optimizer = torch.optim.AdamW(groups,
+                                           lr=args.rate,
+                                           betas=(0.9, 0.98),
+                                           fused=args.device == "cuda")
         self.taught, self.step = taught, 0
         self.average = {n: p.detach().clone() for n, p in taught.items()}
-        self.lengths = [(float(s), int(f), float(p)) for s, f, p in (each.split(":") for each in args.lengths.split(","))]
+        self.lengths = [(float(s), int(f), float(p))
+                        for s, f, p in (each.split(":") for each in args.lengths.split(","))]
 
     def find(self, args):
         from segtrain import cutouts
@@ -178,9 +200,17 @@ class Learner:
         state = self.optimizer.state
         kept = {
             "step": self.step,
-            "average": {n: a.half().cpu() for n, a in self.average.items()},
-            "first": {n: state[p]["exp_avg"].bfloat16().cpu() for n, p in self.taught.items() if p in state},
-            "second": {n: state[p]["exp_avg_sq"].sqrt().bfloat16().cpu() for n, p in self.taught.items() if p in state},
+            "average": {n: a.half().cpu()
+                        for n, a in self.average.items()},
+            "first":
+            {n: state[p]["exp_avg"].bfloat16().cpu()
+             for n, p in self.taught.items()
+             if p in state},
+            "second": {
+                n: state[p]["exp_avg_sq"].sqrt().bfloat16().cpu()
+                for n, p in self.taught.items()
+                if p in state
+            },
         }
         pieces.write(kept, self.args.out, "learnt")
 
@@ -196,7 +226,9 @@ class Learner:
             if name in self.taught:
                 second = kept["second"][name].float().square()
                 count = torch.tensor(float(self.step), device=self.device if self.device == "cuda" else "cpu")
-                self.optimizer.state[self.taught[name]] = {"step": count, "exp_avg": first.float(), "exp_avg_sq": second}
+                self.optimizer.state[self.taught[name]] = {
+                    "step": count, "exp_avg": first.float(), "exp_avg_sq": second
+                }
         self.draw.generator.manual_seed(self.args.seed * 7919 + 1 + self.step)
         print(f"resumed at step {self.step}", flush=True)
 
@@ -234,11 +266,13 @@ class Learner:
         norm = torch.nn.utils.clip_grad_norm_(self.taught.values(), 1.0)
         warm = min(1, (self.step + 1) / WARM_UP)
         for group in self.optimizer.param_groups:
-            group["lr"] = group["part"] * args.rate * warm * (0.01 + 0.99 * (0.5 + 0.5 * math.cos(math.pi * min(share, 1))))
+            group["lr"] = group["part"] * args.rate * warm * (
+                0.01 + 0.99 * (0.5 + 0.5 * math.cos(math.pi * min(share, 1))))
         self.optimizer.step()
         decay = min(args.ema, (1 + self.step) / (10 + self.step))
         with torch.no_grad():
-            torch._foreach_lerp_(list(self.average.values()), [p.detach() for p in self.taught.values()], 1 - decay)
+            torch._foreach_lerp_(list(self.average.values()), [p.detach() for p in self.taught.values()],
+                                 1 - decay)
         self.step += 1
         told = {n: s.detach() for n, s in sums.items()}
         return told | {"norm": norm, "iou of tracked": torch.stack(right).sum(), "usable": usable.mean()}
@@ -285,7 +319,8 @@ def learn(args):
         if learner.step % args.log_every == 0:
             told = {name: float(total) / since[name] for name, total in sums.items()}
             if not all(math.isfinite(v) for v in told.values()):
-                raise ExportError(f"step {learner.step}: the loss is not finite; lower --rate, which was {args.rate:g}")
+                raise ExportError(f"step {learner.step}: the loss is not finite; lower --rate, which was "
+                                  f"{args.rate:g}")
             now = time.monotonic()
             rate = (learner.step - mark[1]) / (now - mark[0])
             text = "  ".join(f"{n} {v:.3f}" for n, v in told.items())

@@ -28,7 +28,8 @@ from segtrain.step import Batch, clip_loss, draw_batch, first_answers
 from segtrain.unroll import Unroll
 
 SIDE = test_segtrain.SIDE
-WAITS = ("_local_scalar_dense", "nonzero", "masked_select", "_unique2", "bincount", "is_nonzero", "item", "equal")
+WAITS = ("_local_scalar_dense", "nonzero", "masked_select", "_unique2", "bincount", "is_nonzero", "item",
+         "equal")
 
 
 def trained():
@@ -178,7 +179,10 @@ class AllFramesAtOnce(unittest.TestCase):
             one, two = self.learn(model, ours), self.learn(model, plain)
             # Weights that are converted without gradients first must be taught all the same.
             self.assertEqual([n for n in one if one[n] is None], [n for n in two if two[n] is None])
-            one, two = (torch.cat([g.flatten() for g in each.values() if g is not None]) for each in (one, two))
+            one, two = (torch.cat([g.flatten()
+                                   for g in each.values()
+                                   if g is not None])
+                        for each in (one, two))
             self.assertLess(float((one - two).norm() / two.norm()), close)
 
 

@@ -21,7 +21,11 @@ from segtrain import grown
 from test_encoder_parts import hiera_code
 
 SIDE = 128
-TINY = dict(embed_dim=24, num_heads=1, stages=(1, 2, 5, 2), global_att_blocks=(4, 6), window_spec=(4, 4, 4, 4))
+TINY = dict(embed_dim=24,
+            num_heads=1,
+            stages=(1, 2, 5, 2),
+            global_att_blocks=(4, 6),
+            window_spec=(4, 4, 4, 4))
 TINY["window_pos_embed_bkg_spatial_size"] = (3, 3)
 DEEP = TINY | dict(stages=(2, 3, 9, 2), global_att_blocks=(8, 12))
 LARGE = DEEP | dict(embed_dim=36, num_heads=2)
@@ -35,7 +39,10 @@ def encoder(options, seed):
 
     torch.manual_seed(seed)
     channels = options["embed_dim"]
-    neck = FpnNeck(nn.Identity(), 16, [channels * n for n in (8, 4, 2, 1)], fpn_interp_model="nearest", fpn_top_down_levels=[2, 3])
+    neck = FpnNeck(nn.Identity(),
+                   16, [channels * n for n in (8, 4, 2, 1)],
+                   fpn_interp_model="nearest",
+                   fpn_top_down_levels=[2, 3])
     return SimpleNamespace(trunk=Hiera(**options).eval(), neck=neck)
 
 
@@ -81,10 +88,12 @@ class Growing(unittest.TestCase):
             into, own = encoder(options, 0).trunk, self.small.trunk
             met = grown.counterparts(own, into)
             self.assertEqual(list(met), list(range(len(own.blocks))))
-            self.assertEqual(sorted(set(met.values())), list(met.values()), "their order is kept, none is met twice")
+            self.assertEqual(sorted(set(met.values())), list(met.values()), "their order is kept, none is "
+                                                                            "met twice")
             for k, counterpart in met.items():
                 block, other = own.blocks[k], into.blocks[counterpart]
-                self.assertEqual((block.window_size == 0, block.q_stride), (other.window_size == 0, other.q_stride), (k, counterpart))
+                self.assertEqual((block.window_size == 0, block.q_stride),
+                                 (other.window_size == 0, other.q_stride), (k, counterpart))
                 self.assertEqual(block.dim_out / TINY["embed_dim"], other.dim_out / options["embed_dim"])
 
     def test_what_is_as_wide_computes_the_same_but_for_blocks_of_its_own(self):
@@ -96,7 +105,8 @@ class Growing(unittest.TestCase):
 
     def test_what_is_wider_and_has_narrower_heads_is_near(self):
         wanted = maps(self.small)
-        near, fresh = unexplained(wanted, maps(self.grow(LARGE))), unexplained(wanted, maps(encoder(LARGE, 2)))
+        near, fresh = unexplained(wanted,
+                                  maps(self.grow(LARGE))), unexplained(wanted, maps(encoder(LARGE, 2)))
         self.assertLess(max(near), 0.3)
         self.assertGreater(min(fresh), 3 * max(near))
 
@@ -106,7 +116,10 @@ class Growing(unittest.TestCase):
         torch.testing.assert_close(read, torch.ones(24))
         self.assertGreater(spread.share.min().item(), 0.9 * grown.LEAST_SHARE)
         weight, value = torch.randn(5, 24), torch.randn(24)
-        torch.testing.assert_close(spread.read(weight) @ value[spread.source], weight @ value, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(spread.read(weight) @ value[spread.source],
+                                   weight @ value,
+                                   rtol=1e-4,
+                                   atol=1e-5)
 
     def test_what_cannot_be_held_is_refused(self):
         with self.assertRaisesRegex(ValueError, "more than twice"):

@@ -74,7 +74,8 @@ class Deciding(unittest.TestCase):
                     others = [answer.ious[k].item() for k in range(3) if k != mask]
                     self.assertGreater(answer.ious[mask].item(), 100 * max(others))
                     torch.testing.assert_close(answer.taken, answer.masks[mask])
-            self.assertEqual(model.sam_mask_decoder.iou_prediction_head.layers[-1].bias[0].item(), unambiguous)
+            self.assertEqual(model.sam_mask_decoder.iou_prediction_head.layers[-1].bias[0].item(),
+                             unambiguous)
             margins = learn_tracking.judged(self.args, model, [self.clip]).margin
             self.assertEqual(len(margins), 4)
             self.assertGreater(min(margins), 0.05)
@@ -87,8 +88,13 @@ class Deciding(unittest.TestCase):
         for frame, reaches_memory in ((0, False), (2, True)):
             self.model.zero_grad(set_to_none=True)
             learn_tracking.loss_of(self.answers()[frame], self.clip.masks[frame])[0].backward()
-            learns = {name for name, p in self.model.named_parameters() if p.grad is not None and p.grad.abs().max() > 0}
-            self.assertIn("sam_mask_decoder.output_hypernetworks_mlps.2.layers.0.weight", learns, "mask 1 of 0 to 2, behind the unambiguous one")
+            learns = {
+                name
+                for name, p in self.model.named_parameters()
+                if p.grad is not None and p.grad.abs().max() > 0
+            }
+            self.assertIn("sam_mask_decoder.output_hypernetworks_mlps.2.layers.0.weight", learns,
+                          "mask 1 of 0 to 2, behind the unambiguous one")
             self.assertIn("sam_mask_decoder.iou_prediction_head.layers.0.weight", learns)
             self.assertEqual(any(name.startswith("memory_attention.") for name in learns), reaches_memory)
             self.assertFalse([name for name in learns if name.startswith(learn_tracking.FROZEN)])
@@ -100,7 +106,8 @@ class Deciding(unittest.TestCase):
 
         def cost():
             with torch.no_grad():
-                return sum(learn_tracking.loss_of(a, m)[0].item() for a, m in zip(self.answers(), self.clip.masks))
+                return sum(
+                    learn_tracking.loss_of(a, m)[0].item() for a, m in zip(self.answers(), self.clip.masks))
 
         begin = cost()
         self.args.seconds = 5

@@ -48,8 +48,13 @@ class Clips(unittest.TestCase):
         self.assertEqual((shares[:, :, 0].sum(dim=(2, 3)) > 50).sum(dim=1).tolist(), scenes.count.tolist())
 
     def test_alike_objects_have_one_look_and_one_size(self):
-        scenes = Scenes(Draw(1, "cpu"), 4, plain=True, alike=torch.tensor([True, True, False, False]), counts=(2,))
-        for each in (scenes.colours, scenes.textures, scenes.striped, scenes.radius, scenes.outlines.kind, scenes.breath.rate):
+        scenes = Scenes(Draw(1, "cpu"),
+                        4,
+                        plain=True,
+                        alike=torch.tensor([True, True, False, False]),
+                        counts=(2, ))
+        for each in (scenes.colours, scenes.textures, scenes.striped, scenes.radius, scenes.outlines.kind,
+                     scenes.breath.rate):
             self.assertTrue(torch.equal(each[:2, 0], each[:2, 1]))
         self.assertFalse(torch.equal(scenes.colours[2:, 0], scenes.colours[2:, 1]))
 
@@ -99,16 +104,35 @@ class Starting(unittest.TestCase):
         self.assertGreater(min(schedule.stage(1.0).lengths), schedule.stage(1.0).quiet + 2)
         self.assertLess(schedule.learning_rate(0, 0.0, 2e-3, 1e-3, None), 1e-4)
         self.assertAlmostEqual(schedule.learning_rate(60, 0.0, 2e-3, 1e-3, None), 2e-3, places=5)
-        self.assertAlmostEqual(schedule.learning_rate(5000, 0.1, 2e-3, 1e-3, 5000), 1e-3 / schedule.CLIPS_WARM_UP)
+        self.assertAlmostEqual(schedule.learning_rate(5000, 0.1, 2e-3, 1e-3, 5000),
+                               1e-3 / schedule.CLIPS_WARM_UP)
         self.assertLess(schedule.learning_rate(9000, 1.0, 2e-3, 1e-3, 5000), 2e-5)
 
 
 class Learning(unittest.TestCase):
     def options(self, folder, **given):
         plain = dict(
-            device="cpu", seed=0, resume=None, out=Path(folder) / "mini.safetensors", batch=0.05, seconds=0.0,
-            plan=1000.0, lr_single=2e-3, lr=1e-3, weight_decay=0.01, clip=1.0, ema=0.99, held_out=1, log_every=1,
-            eval_seconds=1e9, save_seconds=1e9, begin=0.0, bf16=False, eager=False, finish=False, mix="usual",
+            device="cpu",
+            seed=0,
+            resume=None,
+            out=Path(folder) / "mini.safetensors",
+            batch=0.05,
+            seconds=0.0,
+            plan=1000.0,
+            lr_single=2e-3,
+            lr=1e-3,
+            weight_decay=0.01,
+            clip=1.0,
+            ema=0.99,
+            held_out=1,
+            log_every=1,
+            eval_seconds=1e9,
+            save_seconds=1e9,
+            begin=0.0,
+            bf16=False,
+            eager=False,
+            finish=False,
+            mix="usual",
         )
         return SimpleNamespace(**(plain | given))
 
@@ -119,7 +143,9 @@ class Learning(unittest.TestCase):
         unroll = Unroll(model, SIDE)
         click = torch.full((len(made.scene), 1, 2), 60.0)
         start = lambda f: unroll.prompt(f, click, (1,))
-        whole, part = ([a.logits for a in unroll.clip(made.images, start, made.scene, quiet)] for quiet in (0, 2))
+        whole, part = ([a.logits
+                        for a in unroll.clip(made.images, start, made.scene, quiet)]
+                       for quiet in (0, 2))
         self.assertEqual([p.requires_grad for p in part], [True, False, False, True])
         torch.testing.assert_close(torch.stack(whole), torch.stack(part), rtol=1e-4, atol=1e-4)
 

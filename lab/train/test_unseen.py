@@ -96,9 +96,13 @@ class Judging(unittest.TestCase):
             grown = []
             for edge in edges:
                 wide = np.pad(edge, reach)
-                grown.append(wide[1:-1, 1:-1] | wide[:-2, 1:-1] | wide[2:, 1:-1] | wide[1:-1, :-2] | wide[1:-1, 2:])
-            recall, precision = (np.count_nonzero(e & g) / np.count_nonzero(e) for e, g in zip(edges, grown[::-1]))
-            self.assertAlmostEqual(davis.frame_score(truth, found)[1], 2 * precision * recall / (precision + recall), places=12)
+                grown.append(wide[1:-1, 1:-1] | wide[:-2, 1:-1] | wide[2:, 1:-1] | wide[1:-1, :-2]
+                             | wide[1:-1, 2:])
+            recall, precision = (np.count_nonzero(e & g) / np.count_nonzero(e)
+                                 for e, g in zip(edges, grown[::-1]))
+            self.assertAlmostEqual(davis.frame_score(truth, found)[1],
+                                   2 * precision * recall / (precision + recall),
+                                   places=12)
 
 
 class Pieces(unittest.TestCase):
@@ -154,7 +158,8 @@ class Network(unittest.TestCase):
         plain = out["backbone_fpn"][-1].flatten(2).transpose(1, 2)
         position = out["vision_pos_enc"][-1].flatten(2).transpose(1, 2)
         left = self.model.memory_attention.norm(plain + 0.1 * position) - self.model.no_mem_embed
-        self.assertLess(float((left.mean(dim=(0, 1)) - plain.mean(dim=(0, 1))).abs().mean()), 0.2 * float(plain.std()))
+        self.assertLess(float((left.mean(dim=(0, 1)) - plain.mean(dim=(0, 1))).abs().mean()),
+                        0.2 * float(plain.std()))
 
     def test_losses_reach_every_part_that_learns(self):
         loop = real.Loop(self.model)
@@ -169,7 +174,10 @@ class Network(unittest.TestCase):
             self.assertEqual(iou.shape, (3,))
             total = total + sum(loss.sum() for loss in losses.values()) * (t > 0)
         total.backward()
-        silent = [n for n, p in self.model.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())]
+        silent = [
+            n for n, p in self.model.named_parameters()
+            if p.requires_grad and (p.grad is None or not p.grad.any())
+        ]
         # Nothing was hidden here, and no mask was the prompt.
         rest = [n for n in silent if not n.startswith(("no_obj", "mask_downsample"))]
         self.assertEqual(rest, [])

@@ -1,7 +1,8 @@
 """Rounds a checkpoint to float16, which halves the file. An export from the rounded file has
 exactly its weights.
 
-    python lab/train/to_float16.py edgetam_mini.safetensors --out rounded.safetensors --training "COMMAND, seed 0"
+python lab/train/to_float16.py edgetam_mini.safetensors --out rounded.safetensors --training
+"COMMAND, seed 0"
 
 `--training` becomes the file's metadata; `onnx/export.py` copies it into the manifest.
 """
@@ -38,7 +39,8 @@ def main():
     with safe_open(args.checkpoint, "pt") as file:
         about = file.metadata() or {}
         tensors = {name: file.get_tensor(name) for name in file.keys()}
-    state.write_tensors(rounded(tensors), args.out, about | ({"training": args.training} if args.training else {}))
+    state.write_tensors(rounded(tensors), args.out,
+                        about | ({"training": args.training} if args.training else {}))
     print(f"written: {args.out}")
 
 

@@ -1,7 +1,8 @@
 """Trains edgetam_mini on synthetic clips made on the fly; writes a safetensors checkpoint.
 
     python lab/train/train_mini.py --seconds 1500 --out edgetam_mini.safetensors
-    python onnx/export.py --model edgetam_mini --checkpoint edgetam_mini.safetensors --padded-track --encoder-batches 2 --out onnx/bundles
+python onnx/export.py --model edgetam_mini --checkpoint edgetam_mini.safetensors --padded-track
+--encoder-batches 2 --out onnx/bundles
 
 Beside FILE.safetensors it writes FILE.resume.pt. A training may be cut into several runs:
 `--plan` says how long all of them take together, `--resume FILE.resume.pt` continues.
@@ -20,23 +21,36 @@ from segexport import ExportError
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--seconds", type=float, default=1500, help="training time of this run")
-    parser.add_argument("--plan", type=float, metavar="SECONDS", help="training time of all runs together (default: of those so far)")
+    parser.add_argument("--plan", type=float, metavar="SECONDS", help="training time of all runs together "
+                                                                      "(default: of those so far)")
     parser.add_argument("--seed", type=int, default=0, help="start weights and clips")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--out", type=Path, default=Path("edgetam_mini.safetensors"))
     parser.add_argument("--resume", type=Path, metavar="FILE.resume.pt")
-    parser.add_argument("--init", type=Path, metavar="FILE.safetensors", help="weights to begin with instead of fresh ones")
-    parser.add_argument("--begin", type=float, default=0.0, metavar="SHARE", help="share of the schedule to skip, for --init")
-    parser.add_argument("--finish", action="store_true", help="schedule for a trained network: long clips only, for --init")
-    parser.add_argument("--mix", default="usual", choices=("usual", "hard"), help="hard: objects meet more often, and time jumps")
+    parser.add_argument("--init", type=Path, metavar="FILE.safetensors", help="weights to begin with "
+                                                                              "instead of fresh ones")
+    parser.add_argument("--begin",
+                        type=float,
+                        default=0.0,
+                        metavar="SHARE",
+                        help="share of the schedule to skip, for --init")
+    parser.add_argument("--finish", action="store_true", help="schedule for a trained network: long clips "
+                                                              "only, for --init")
+    parser.add_argument("--mix",
+                        default="usual",
+                        choices=("usual", "hard"),
+                        help="hard: objects meet more often, and time jumps")
     parser.add_argument("--imgsz", type=int, default=256, help="image side; 128 for a quick trial")
     parser.add_argument("--batch", type=float, default=1.0, help="factor on the scenes of a step")
-    parser.add_argument("--lr-single", type=float, default=2e-3, help="highest learning rate of single frames")
+    parser.add_argument("--lr-single", type=float, default=2e-3, help="highest learning rate of single "
+                                                                      "frames")
     parser.add_argument("--lr", type=float, default=1e-3, help="highest learning rate of clips")
     parser.add_argument("--weight-decay", type=float, default=0.01)
     parser.add_argument("--clip", type=float, default=1.0, help="largest gradient norm")
-    parser.add_argument("--bf16", action="store_true", help="run the network in bfloat16 (autocast); weights and losses stay float32")
-    parser.add_argument("--eager", action="store_true", help="record no step as a CUDA graph (for comparison; much slower)")
+    parser.add_argument("--bf16", action="store_true", help="run the network in bfloat16 (autocast); "
+                                                            "weights and losses stay float32")
+    parser.add_argument("--eager", action="store_true", help="record no step as a CUDA graph (for "
+                                                             "comparison; much slower)")
     parser.add_argument("--ema", type=float, default=0.998, help="decay of the averaged weights")
     parser.add_argument("--held-out", type=int, default=32, help="clips of each held-out set")
     parser.add_argument("--log-every", type=int, default=100, metavar="STEPS")

@@ -30,7 +30,10 @@ def main():
     parser.add_argument("--bf16", action="store_true")
     parser.add_argument("--mix", default="hard")
     parser.add_argument("--seconds", type=float, default=12, help="time of each of the two measurements")
-    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"), help="cpu only rehearses this script")
+    parser.add_argument("--device",
+                        default="cuda",
+                        choices=("cuda", "cpu"),
+                        help="cpu only rehearses this script")
     parser.add_argument("--edgetam-src", type=Path)
     options = parser.parse_args()
     import torch
@@ -61,7 +64,8 @@ def main():
     noise = differences(usual, again)
     print(f"two usual runs differ: losses {noise[0]:.1e}, gradient norms {noise[1]:.1e}", flush=True)
     if options.device == "cuda":
-        print(f"most memory of the usual step: {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB", flush=True)
+        print(f"most memory of the usual step: {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB",
+              flush=True)
     steps = Steps(Unroll(model, options.imgsz), options.bf16)
     recorded = measure(steps, batches, options, wait)
     if options.device == "cuda" and not steps.records:
@@ -95,7 +99,8 @@ def measure(steps, batches, options, wait, timed=True):
         losses += [float(v) for v in values.values()]
         grads = [w.grad for w in weights if w.grad is not None]
         norms.append(float(torch.stack([g.norm() for g in grads]).norm()))
-    print(f"first {len(batches)} steps {time.perf_counter() - began:.1f} s, losses {' '.join(f'{v:.4f}' for v in losses)}", flush=True)
+    print(f"first {len(batches)} steps {time.perf_counter() - began:.1f} s, losses "
+          f"{' '.join(f'{v:.4f}' for v in losses)}", flush=True)
     count, began = 0, time.perf_counter()
     while timed and (count < 2 or time.perf_counter() - began < options.seconds):
         steps.run(batches[count % len(batches)], "trial", options.quiet)
@@ -104,7 +109,9 @@ def measure(steps, batches, options, wait, timed=True):
     spent = time.perf_counter() - began
     name = "recorded" if steps.records else "usual"
     if timed:
-        print(f"{name}: {count / spent:.2f} steps/s of forward and backward pass ({count} in {spent:.1f} s)", flush=True)
+        print(
+            f"{name}: {count / spent:.2f} steps/s of forward and backward pass ({count} in {spent:.1f} s)",
+            flush=True)
     for module_name, buffer in steps.unroll.model.named_buffers():
         buffer.copy_(kept[module_name])
     return losses, norms

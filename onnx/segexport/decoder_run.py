@@ -1,8 +1,9 @@
 """What the track step's mask decoder computes, in numpy, from its file of weights alone (decoder_weights.py).
 
-For tests: nothing of the exporter's modules is used. What segtrt's kernels store or multiply in f16 is rounded to f16 here (the
-image between kernels, what is folded for it, its values, the softmax's weights, the upscaled image's middle); sums are f32, and so is
-all that is done with tokens. R = 64 rows: row 8h+j is head h and token j. x [N,256] is the image, y what a layer makes of it.
+For tests: nothing of the exporter's modules is used. What segtrt's kernels store or multiply in f16
+is rounded to f16 here (the image between kernels, what is folded for it, its values, the softmax's
+weights, the upscaled image's middle); sums are f32, and so is all that is done with tokens. R = 64
+rows: row 8h+j is head h and token j. x [N,256] is the image, y what a layer makes of it.
 """
 
 from dataclasses import dataclass
@@ -12,13 +13,15 @@ from scipy.special import erf
 
 TOKENS, HEADS, TILE = 8, 8, 64
 ABSENT = np.float32(-1024.0)
-# Whose row of the heads' networks a token is given to, and which network that is: score, IoU, hyper 1-3, pointer of mask tokens 1-3.
+# Whose row of the heads' networks a token is given to, and which network that is: score, IoU, hyper
+# 1-3, pointer of mask tokens 1-3.
 ROWS, NETWORKS = [0, 1, 3, 4, 5, 3, 4, 5], [0, 1, 2, 3, 4, 5, 5, 5]
 
 
 @dataclass
 class Answer:
-    """Of one object: low [4g,4g], iou and score numbers, pointer [256], ious [3] of masks 1 to 3; which of these was chosen, counted from 0."""
+    """Of one object: low [4g,4g], iou and score numbers, pointer [256], ious [3] of masks 1 to 3;
+    which of these was chosen, counted from 0."""
 
     low: np.ndarray
     iou: np.float32
@@ -29,7 +32,8 @@ class Answer:
 
 
 def compute(tensors, image, hr0, hr1, probable=True):
-    """The tokens behind the memory attention [N,256] and the finer features [32,4g,4g], [64,2g,2g] -> Answer."""
+    """The tokens behind the memory attention [N,256] and the finer features [32,4g,4g], [64,2g,2g]
+    -> Answer."""
     get = _Weights(tensors)
     pe, tokens, x = get("pe"), get("tokens"), half(image)
     queries = _gather(get, "layers.0.read", get("started"), x, pe, get("first"))
@@ -43,7 +47,8 @@ def compute(tensors, image, hr0, hr1, probable=True):
         x = _write(get, f"{name}.write", queries, tokens, x, pe)
     decoded = _read(get, "last", queries, tokens, x, pe)
     score, ious, choice, vector, pointer = _heads(get, decoded, probable)
-    low = _masks(get, x, half(hr0), half(hr1), vector) if score > 0 else np.full((4 * int(len(x) ** 0.5),) * 2, ABSENT)
+    low = _masks(get, x, half(hr0), half(hr1), vector) if score > 0 else np.full(
+        (4 * int(len(x)**0.5), ) * 2, ABSENT)
     return Answer(low, ious[choice], pointer, score, ious, choice)
 
 
@@ -80,7 +85,8 @@ def fold(rows, weight):
 
 def _read(get, name, queries, tokens, x, pe):
     """Tokens attend to the image."""
-    return _gather(get, name, queries, x, pe, fold(get.product(queries + tokens, f"{name}.query"), get(f"{name}.key")))
+    return _gather(get, name, queries, x, pe,
+                   fold(get.product(queries + tokens, f"{name}.query"), get(f"{name}.key")))
 
 
 def _gather(get, name, queries, x, pe, folded):
@@ -92,11 +98,13 @@ def _gather(get, name, queries, x, pe, folded):
         most.append(tile.max(axis=0))
         weight = np.exp(tile - most[-1])
         sums.append(weight.sum(axis=0))
-        weight, value = half(weight).reshape(-1, HEADS, TOKENS), values[top : top + TILE].reshape(len(tile), HEADS, -1)
+        weight, value = half(weight).reshape(-1, HEADS,
+                                             TOKENS), values[top:top + TILE].reshape(len(tile), HEADS, -1)
         parts.append(np.einsum("nhj,nhd->hjd", weight, value).reshape(HEADS * TOKENS, -1))
     share = np.exp(np.stack(most) - np.max(most, axis=0))
     attended = (share[..., None] * parts).sum(axis=0) / (share * sums).sum(axis=0)[:, None]
-    attended = attended.reshape(HEADS, TOKENS, -1).swapaxes(0, 1).reshape(TOKENS, -1) + get(f"{name}.value_bias")
+    attended = attended.reshape(HEADS, TOKENS, -1).swapaxes(0, 1).reshape(TOKENS,
+                                                                          -1) + get(f"{name}.value_bias")
     return get.norm(queries + attended @ get(f"{name}.out") + get(f"{name}.out_bias"), f"{name}.norm")
 
 
@@ -104,7 +112,8 @@ def _write(get, name, queries, tokens, x, pe):
     """The image attends to the tokens -> y, f16."""
     key, value = get.product(queries + tokens, f"{name}.key"), get.product(queries, f"{name}.value")
     keys, values = fold(key, get(f"{name}.query")), fold(value, get(f"{name}.out").T)
-    bias = np.einsum("jhd,hd->hj", key.reshape(TOKENS, HEADS, -1), get(f"{name}.query_bias").reshape(HEADS, -1))
+    bias = np.einsum("jhd,hd->hj", key.reshape(TOKENS, HEADS, -1),
+                     get(f"{name}.query_bias").reshape(HEADS, -1))
     scores = (half(x + pe) @ keys.T).reshape(-1, HEADS, TOKENS) + bias
     weight = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weight = half(weight / weight.sum(axis=-1, keepdims=True)).reshape(len(x), -1)
@@ -117,7 +126,8 @@ def _self_attention(get, name, queries, tokens):
     width = len(weight) // 3
     placed = (queries + tokens) @ weight[: 2 * width].T + bias[: 2 * width]
     value = queries @ weight[2 * width :].T + bias[2 * width :]
-    q, k, v = (rows.reshape(TOKENS, HEADS, -1).swapaxes(0, 1) for rows in (placed[:, :width], placed[:, width:], value))
+    q, k, v = (rows.reshape(TOKENS, HEADS, -1).swapaxes(0, 1)
+               for rows in (placed[:, :width], placed[:, width:], value))
     scores = q @ k.swapaxes(1, 2)
     weight = np.exp(scores - scores.max(axis=-1, keepdims=True))
     attended = (weight / weight.sum(axis=-1, keepdims=True) @ v).swapaxes(0, 1).reshape(TOKENS, -1)

@@ -1,8 +1,10 @@
-"""The weights of the track step's mask decoder, for segtrt to compute it itself in place of the last segment's end.
+"""The weights of the track step's mask decoder, for segtrt to compute it itself in place of the
+last segment's end.
 
-In the track step the prompt tokens are constants, so the decoder is eight tokens and an image, and what of it depends on the tokens
-alone is folded into what the image is multiplied with. One file of weights, `mask_decoder.safetensors`, and the manifest's table
-[mask_decoder]. onnx/README.md lists the tensors; what is computed of them is, as a program, decoder_run.py.
+In the track step the prompt tokens are constants, so the decoder is eight tokens and an image, and
+what of it depends on the tokens alone is folded into what the image is multiplied with. One file of
+weights, `mask_decoder.safetensors`, and the manifest's table [mask_decoder]. onnx/README.md lists
+the tensors; what is computed of them is, as a program, decoder_run.py.
 
 A head's columns are 16h to 16h+15; row 8h+j of a folded matrix is head h and token j.
 """
@@ -25,12 +27,14 @@ INSTEAD = "export with --mask-decoder engine"
 
 
 def check(track):
-    """Raises ExportError where segtrt's kernels do not compute what a Track's decoder computes; shapes are `tensors_of`'s to check."""
+    """Raises ExportError where segtrt's kernels do not compute what a Track's decoder computes;
+    shapes are `tensors_of`'s to check."""
     decoder, wrong = track.decoder, None
     blocks, last = decoder.two_way.blocks, decoder.two_way.last
     crossing = [attention for block in blocks for attention in (block.to_image, block.to_tokens)] + [last]
     attentions = [*crossing, *(block.self_attn for block in blocks)]
-    norms = [norm for block in blocks for norm in (block.norm1, block.norm2, block.norm3, block.norm4)] + [decoder.two_way.norm]
+    norms = [norm for block in blocks
+             for norm in (block.norm1, block.norm2, block.norm3, block.norm4)] + [decoder.two_way.norm]
     away = [norm.eps for norm in norms if norm.eps != 1e-5]
     heads = [attention.heads for attention in attentions if attention.heads != HEADS]
     if not hasattr(decoder, "tokens") or decoder.tokens.shape[1] != TOKENS:
@@ -45,7 +49,8 @@ def check(track):
         wrong = "a hidden layer without ReLU"
     elif not isinstance(decoder.act, nn.GELU) or decoder.act.approximate != "none":
         wrong = f"{decoder.act} where it upscales, expected the exact GELU"
-    elif any((up.kernel_size, up.stride, up.padding, up.groups) != ((2, 2), (2, 2), (0, 0), 1) for up in (decoder.up1, decoder.up2)):
+    elif any((up.kernel_size, up.stride, up.padding, up.groups) != ((2, 2), (2, 2), (0, 0), 1)
+             for up in (decoder.up1, decoder.up2)):
         wrong = "an upscaling that is not two transposed convolutions of 2x2 pixels without overlap"
     elif track.f32_heads.masks != MASKS:
         wrong = f"{track.f32_heads.masks} masks, expected {MASKS}"
@@ -56,24 +61,29 @@ def check(track):
 
 
 def check_tracking(model):
-    """Raises ExportError where the original predictor would not choose among three masks while it tracks, as the kernels do."""
-    wanted = ("multimask_output_in_sam", "multimask_output_for_tracking", "use_multimask_token_for_obj_ptr", "pred_obj_scores", "fixed_no_obj_ptr")
+    """Raises ExportError where the original predictor would not choose among three masks while it
+    tracks, as the kernels do."""
+    wanted = ("multimask_output_in_sam", "multimask_output_for_tracking", "use_multimask_token_for_obj_ptr",
+              "pred_obj_scores", "fixed_no_obj_ptr")
     lacking = [name for name in wanted if not getattr(model, name, False)]
     if getattr(model, "multimask_min_pt_num", 0) > 0:
         lacking.append("multimask_min_pt_num = 0")
     if lacking:
-        raise ExportError(f"segtrt's kernels for a mask decoder choose among three masks; this model has no {', '.join(lacking)}; {INSTEAD}")
+        raise ExportError(f"segtrt's kernels for a mask decoder choose among three masks; this model has "
+                          f"no {', '.join(lacking)}; {INSTEAD}")
 
 
 def tensors_of(track):
-    """Name -> array of the file, for a Track: f16 what products are made with, except what is read from the tokens; f32 all else."""
+    """Name -> array of the file, for a Track: f16 what products are made with, except what is read
+    from the tokens; f32 all else."""
     check(track)
     found, half, wide = {}, np.float16, np.float32
 
     def put(name, value, kind, *shape):
         value = value.detach().numpy()
         if value.shape != shape:
-            raise ExportError(f"decoder.{name} has the shape {list(value.shape)}, of which segtrt's kernels take {list(shape)}; {INSTEAD}")
+            raise ExportError(f"decoder.{name} has the shape {list(value.shape)}, of which segtrt's "
+                              f"kernels take {list(shape)}; {INSTEAD}")
         if kind == half and not np.abs(value).max() <= LARGEST_HALF:
             raise ExportError(f"decoder.{name} has values beyond f16's largest, {LARGEST_HALF}; {INSTEAD}")
         found[f"decoder.{name}"] = np.ascontiguousarray(value.astype(kind))
@@ -117,8 +127,10 @@ def tensors_of(track):
         put_norm(f"{name}.norm3", block.norm3)
         put_write(f"{name}.write", block.to_tokens, block.norm4)
     inner, norm = two_way.blocks[1].self_attn, two_way.blocks[1].norm1
-    put("layers.1.self.weight", torch.cat([layer.weight for layer in (inner.q, inner.k, inner.v)]), half, 3 * WIDTH, WIDTH)
-    put("layers.1.self.bias", torch.cat([layer.bias for layer in (inner.q, inner.k, inner.v)]), wide, 3 * WIDTH)
+    put("layers.1.self.weight", torch.cat([layer.weight for layer in (inner.q, inner.k, inner.v)]), half,
+        3 * WIDTH, WIDTH)
+    put("layers.1.self.bias", torch.cat([layer.bias for layer in (inner.q, inner.k, inner.v)]), wide,
+        3 * WIDTH)
     put("layers.1.self.out", inner.out.weight.T, half, WIDTH, WIDTH)
     put("layers.1.self.out_bias", inner.out.bias, wide, WIDTH)
     put_norm("layers.1.self.norm", norm)
@@ -134,7 +146,8 @@ def tensors_of(track):
 
 
 def _folded(decoder):
-    """What scores of the first read are made with: its queries, which are constants, times the keys' weight."""
+    """What scores of the first read are made with: its queries, which are constants, times the
+    keys' weight."""
     attention = decoder.two_way.blocks[0].to_image
     queries = (decoder.started + decoder.tokens)[0].double()
     q = queries @ attention.q.weight.double().T + attention.q.bias.double()
@@ -143,7 +156,8 @@ def _folded(decoder):
 
 
 def _put_heads(put, track):
-    """The rows of TokenHeads that tracking reads: score, IoU, masks 1 to 3, and the pointers' network once."""
+    """The rows of TokenHeads that tracking reads: score, IoU, masks 1 to 3, and the pointers'
+    network once."""
     heads, wide, rows = track.f32_heads, np.float32, [0, 1, 3, 4, 5, 6]
     for at, layer in enumerate(heads.inner):
         put(f"heads.inner{at}", layer.weight[rows], wide, len(rows), WIDTH, WIDTH)
@@ -153,7 +167,8 @@ def _put_heads(put, track):
     put("heads.score", outer[0, 0], wide, WIDTH + 1)
     put("heads.iou", outer[1, :MASKS], wide, MASKS, WIDTH + 1)
     put("heads.hyper", outer[3:], wide, MASKS - 1, NARROW, WIDTH + 1)
-    put("heads.pointer", torch.cat([heads.pointer.weight.T, heads.pointer.bias[None]]), wide, WIDTH + 1, WIDTH)
+    put("heads.pointer", torch.cat([heads.pointer.weight.T, heads.pointer.bias[None]]), wide, WIDTH + 1,
+        WIDTH)
     put("heads.no_pointer", track.no_pointer.reshape(-1), wide, WIDTH)
 
 
@@ -163,12 +178,14 @@ def _by_place(convolution):
 
 
 def work_of(grid):
-    """2 * multiply-accumulates over the image as segtrt computes them, and of what the tokens are multiplied with."""
+    """2 * multiply-accumulates over the image as segtrt computes them, and of what the tokens are
+    multiplied with."""
     image, rows = grid**2, HEADS * TOKENS
     read = image * (rows * WIDTH + CROSS * WIDTH + TOKENS * CROSS)
     write = image * 2 * rows * WIDTH
     upscaled = image * (4 * MIDDLE * WIDTH + 16 * NARROW * MIDDLE + 16 * NARROW)
-    # A layer's MLP; read's output; write's keys and values, folded; layer 1's self-attention; what the second and last reads fold.
+    # A layer's MLP; read's output; write's keys and values, folded; layer 1's self-attention; what
+    # the second and last reads fold.
     layer = TOKENS * (2 * WIDTH * HIDDEN + CROSS * WIDTH + 4 * CROSS * WIDTH)
     tokens = LAYERS * layer + TOKENS * (4 * WIDTH * WIDTH + CROSS * WIDTH) + 2 * TOKENS * 2 * CROSS * WIDTH
     heads = 16 * WIDTH * WIDTH + WIDTH * (1 + MASKS + NARROW + WIDTH)

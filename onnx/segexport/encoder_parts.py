@@ -1,9 +1,10 @@
 """An image encoder in parts: contract graphs `encoder_cut0`, `encoder_cut1`, ...
 
-What one part gives as y, the tokens on their way [1,h,w,c], the next one takes as x; hr0 and hr1 come from the parts in
-which their stages end, feat from the last. TensorRT 8.6 puts all 48 blocks of SAM2.1-large into four regions of its own
-compiler and takes 240 to 350 s for them in half precision, whatever was timed before. A part of twelve blocks is a quarter
-of that, and parts are built beside each other.
+What one part gives as y, the tokens on their way [1,h,w,c], the next one takes as x; hr0 and hr1
+come from the parts in which their stages end, feat from the last. TensorRT 8.6 puts all 48 blocks
+of SAM2.1-large into four regions of its own compiler and takes 240 to 350 s for them in half
+precision, whatever was timed before. A part of twelve blocks is a quarter of that, and parts are
+built beside each other.
 """
 
 from torch import nn
@@ -14,14 +15,16 @@ LONG = 12  # blocks of a part of one that is
 
 
 def bounds_of(blocks):
-    """The parts of a trunk of so many blocks: first block, and the one behind the last; one part where it stays whole."""
+    """The parts of a trunk of so many blocks: first block, and the one behind the last; one part
+    where it stays whole."""
     count = 1 if blocks <= MOST else -(-blocks // LONG)
     inner = [round(k * blocks / count) for k in range(count + 1)]
     return list(zip(inner, inner[1:]))
 
 
 class EncoderPart(nn.Module):
-    """Blocks `first` to in front of `behind` of an `Encoder` with a Hiera trunk; `inputs` and `outputs` name its ports, in order."""
+    """Blocks `first` to in front of `behind` of an `Encoder` with a Hiera trunk; `inputs` and
+    `outputs` name its ports, in order."""
 
     def __init__(self, encoder, first, behind):
         super().__init__()
@@ -37,7 +40,8 @@ class EncoderPart(nn.Module):
         if not self.is_last and behind > trunk.ends[2]:
             raise ValueError("the neck joins the two coarsest maps, so both must be the last part's")
         mine = [0 <= end < behind - first for end in self.ends]
-        self.hr0, self.hr1 = (layer if there else None for layer, there in zip((encoder.hr0, encoder.hr1), mine))
+        self.hr0, self.hr1 = (layer if there else None
+                              for layer, there in zip((encoder.hr0, encoder.hr1), mine))
         self.middle, self.coarse = (encoder.middle, encoder.coarse) if self.is_last else (None, None)
         self.outputs = [name for name, there in zip(("hr0", "hr1"), mine) if there]
         self.outputs += ["feat"] if self.is_last else ["y"]

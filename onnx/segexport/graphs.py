@@ -24,7 +24,8 @@ FULL = {"B": 1, "P": 1, "F": MAX_MEMORIES, "N": MAX_POINTERS}
 
 @dataclass(frozen=True)
 class Port:
-    """A graph input or output; `dtype` "f" follows the bundle's precision, "cast" is f32 outside and "f" inside."""
+    """A graph input or output; `dtype` "f" follows the bundle's precision, "cast" is f32 outside
+    and "f" inside."""
 
     name: str
     dtype: str  # "f" | "f32" | "cast" | "i32"
@@ -97,12 +98,19 @@ def contract_of(model, side):
     )
 
 
-def graphs_of(model, side, padded_track=False, segments=False, batches=(), encoder="engine", mask_decoder="engine"):
+def graphs_of(model,
+              side,
+              padded_track=False,
+              segments=False,
+              batches=(),
+              encoder="engine",
+              mask_decoder="engine"):
     """Yields the bundle's graphs one by one (each holds copies of large tables).
 
-    `padded_track` adds track_padded, `segments` track_keys and track_seg0, track_seg1, ... and, where the trunk is deep,
-    encoder_cut0, encoder_cut1, ...; `encoder` "trunk" writes stem and neck without the Hiera blocks; `mask_decoder` "cuda" adds
-    track_image, the last segment without the mask decoder; `batches` adds the encoder for each batch size: encoder_b2, encoder_b4, ...
+    `padded_track` adds track_padded, `segments` track_keys and track_seg0, track_seg1, ... and,
+    where the trunk is deep, encoder_cut0, encoder_cut1, ...; `encoder` "trunk" writes stem and neck
+    without the Hiera blocks; `mask_decoder` "cuda" adds track_image, the last segment without the
+    mask decoder; `batches` adds the encoder for each batch size: encoder_b2, encoder_b4, ...
     """
     c = contract_of(model, side)
     g, width, low = c.grid, c.feature_channels, c.low_size
@@ -159,7 +167,8 @@ def graphs_of(model, side, padded_track=False, segments=False, batches=(), encod
 
 
 def encoder_cuts(encoder, side, features, bounds=None):
-    """The encoder in parts (encoder_parts.py), none where it stays whole; `bounds` where others than the usual ones are wanted."""
+    """The encoder in parts (encoder_parts.py), none where it stays whole; `bounds` where others
+    than the usual ones are wanted."""
     if not isinstance(encoder.trunk, HieraTrunk):
         return
     parts = bounds or bounds_of(len(encoder.trunk.blocks))
@@ -214,7 +223,8 @@ def _segments(track, c, features, answer, mask_decoder):
                 outputs = answer
         yield Graph(f"track_seg{index}", module, inputs, outputs)
     if mask_decoder == "cuda":
-        yield Graph("track_image", track_segments.Normed(track), [port("x"), port("o", columns=c.memory_channels)], [port("y")])
+        yield Graph("track_image", track_segments.Normed(track),
+                    [port("x"), port("o", columns=c.memory_channels)], [port("y")])
 
 
 def _bank(c, frames, pointers):

@@ -60,7 +60,8 @@ _MLP3 = re.compile(
     r"^(sam_mask_decoder\.(?:output_hypernetworks_mlps\.\d|iou_prediction_head|pred_obj_score_head)"
     r"|obj_ptr_proj)\.(proj_in|layers\.0|proj_out)\."
 )
-_MLP2 = re.compile(r"^((?:sam_mask_decoder\.transformer|image_encoder\.trunk)\..*\.mlp)\.(proj_in|proj_out)\.")
+_MLP2 = re.compile(
+    r"^((?:sam_mask_decoder\.transformer|image_encoder\.trunk)\..*\.mlp)\.(proj_in|proj_out)\.")
 _DOWNSAMPLER = re.compile(r"^memory_encoder\.mask_downsampler\.layers\.(\d)\.(conv|layer_norm)\.")
 
 

@@ -34,15 +34,18 @@ def write_bundle(
     """Exports every graph into `out`/<bundle name>; returns that directory.
 
     `encoder` "trunk" writes the weights of the Hiera blocks for segtrt's CUDA kernels, in fp16 only;
-    `mask_decoder` "cuda" writes those of the mask decoder, `memory_encoder` "cuda" those of the memory encoder.
-    The directory appears whole or not at all (written beside, then renamed).
+    `mask_decoder` "cuda" writes those of the mask decoder, `memory_encoder` "cuda" those of the
+    memory encoder. The directory appears whole or not at all (written beside, then renamed).
     """
     if encoder == "trunk" and precision != "fp16":
-        raise ExportError(f"the CUDA kernels of the encoder's trunk take fp16, found {precision}: export with --precision fp16")
+        raise ExportError(f"the CUDA kernels of the encoder's trunk take fp16, found {precision}: export "
+                          f"with --precision fp16")
     if mask_decoder == "cuda" and (precision != "fp16" or not segments):
-        raise ExportError("the CUDA kernels of the mask decoder need segments in fp16: export with --segments --precision fp16")
+        raise ExportError("the CUDA kernels of the mask decoder need segments in fp16: export with "
+                          "--segments --precision fp16")
     if memory_encoder == "cuda" and precision != "fp16":
-        raise ExportError(f"the CUDA kernels of the memory encoder take fp16, found {precision}: export with --precision fp16")
+        raise ExportError(f"the CUDA kernels of the memory encoder take fp16, found {precision}: export "
+                          f"with --precision fp16")
     final = Path(out) / bundle_name(name, side, precision)
     folder = final.with_name(final.name + ".partial")
     shutil.rmtree(folder, ignore_errors=True)
@@ -70,11 +73,13 @@ def write_bundle(
         made = None
         if segments:
             made = MemoryAttention(model, side // 16, 0.0)
-        table = trunk.write(HieraTrunk(model.image_encoder.trunk, side), folder, made and keys.tensors_of(made))
+        table = trunk.write(HieraTrunk(model.image_encoder.trunk, side), folder, made
+                            and keys.tensors_of(made))
         if made:
             table["keys"] = keys.table_of(made, model.max_obj_ptrs_in_encoder)
         entries.append(_trunk_entry(table))
-        say(f"{table['file']}: {len(table['block'])} blocks, {(folder / table['file']).stat().st_size / 1e6:.1f} MB, "
+        say(f"{table['file']}: {len(table['block'])} blocks, "
+            f"{(folder / table['file']).stat().st_size / 1e6:.1f} MB, "
             f"{table['flops'] / 1e9:.2f} GFLOP")
     entries += [_table_entry(title, table) for title, table in beside.items()]
     head = _head(model, name, side, precision, weights, reference)
@@ -125,7 +130,8 @@ def _graph_entry(graph, precision, digest, work):
     ]
     for title, ports in (("input", graph.inputs), ("output", graph.outputs)):
         for port in ports:
-            dtype = {"f": {"fp32": "f32", "fp16": "f16"}[precision], "cast": "f32"}.get(port.dtype, port.dtype)
+            dtype = {"f": {"fp32": "f32", "fp16": "f16"}[precision], "cast":
+                     "f32"}.get(port.dtype, port.dtype)
             lines += [
                 f"[[graph.{title}]]",
                 f"name = {_toml(port.name)}",
@@ -137,7 +143,8 @@ def _graph_entry(graph, precision, digest, work):
 
 def _trunk_entry(table):
     own = {key: value for key, value in table.items() if key not in ("block", "keys")}
-    entry = _table_entry("trunk", own) + (_table_entry("trunk.keys", table["keys"]) if "keys" in table else "")
+    entry = _table_entry("trunk",
+                         own) + (_table_entry("trunk.keys", table["keys"]) if "keys" in table else "")
     return entry + "".join(_table_entry("[trunk.block]", block) for block in table["block"])
 
 

@@ -1,8 +1,9 @@
 """What the memory encoder computes, in numpy, from its file of weights alone (memory_weights.py).
 
-For tests: nothing of the exporter's modules is used. What segtrt's kernels store or multiply in f16 is rounded to f16 here: what one
-kernel leaves to the next (narrow, wide, x, y, memory, keys, values, queries), left factors of products (GELUs' results, normalised rows,
-what was attended to) and the softmaxes' weights; sums, norms and the latents are f32. g tokens a side, N of them.
+For tests: nothing of the exporter's modules is used. What segtrt's kernels store or multiply in f16
+is rounded to f16 here: what one kernel leaves to the next (narrow, wide, x, y, memory, keys,
+values, queries), left factors of products (GELUs' results, normalised rows, what was attended to)
+and the softmaxes' weights; sums, norms and the latents are f32. g tokens a side, N of them.
 """
 
 import numpy as np
@@ -14,12 +15,16 @@ WIDTH, LATENTS, SQUARE, SPLIT, LAYERS = 64, 256, 16, 128, 2
 CHANNELS_EPS, LATENTS_EPS = 1e-6, 1e-5
 # How latents.windows.halves is cut, layer by layer.
 SMALL, UP, DOWN = (WIDTH, WIDTH), (4 * WIDTH, WIDTH), (WIDTH, 4 * WIDTH)
-HALVES = {"ask": SMALL, "answer": SMALL, "ff_up": UP, "ff_down": DOWN, "alone": SMALL, "self_up": UP, "self_down": DOWN}
+HALVES = {
+    "ask": SMALL, "answer": SMALL, "ff_up": UP, "ff_down": DOWN, "alone": SMALL, "self_up": UP, "self_down":
+    DOWN
+}
 NORMS = ("norm", "norm_latents", "norm_ff", "norm_self", "norm_self_ff")
 
 
 def compute(tensors, table, feat, low, score, binary):
-    """Of one object: feat [256,g,g], low [4g,4g], the object's score, whether the mask is binary -> memory [N or 512,64]."""
+    """Of one object: feat [256,g,g], low [4g,4g], the object's score, whether the mask is binary ->
+    memory [N or 512,64]."""
     memory = encode(tensors, table, feat, low, score, binary)
     return perceive(tensors, memory, table["grid"]) if table["latents"] else memory
 
@@ -43,7 +48,8 @@ def encode(tensors, table, feat, low, score, binary):
         y = half(get.norm(y, f"{name}.norm")).reshape(len(x), -1)
         hidden = half(gelu(y @ get(f"{name}.up").T + get(f"{name}.up_bias")))
         x = half(x + hidden @ get(f"{name}.down").T + get(f"{name}.down_bias"))
-    return half(x @ get("memory.out").T + get("memory.out_bias") + (get("memory.absent") if score <= 0 else 0))
+    return half(x @ get("memory.out").T + get("memory.out_bias") +
+                (get("memory.absent") if score <= 0 else 0))
 
 
 def perceive(tensors, memory, grid):
@@ -141,7 +147,8 @@ def _attend(queries, keys, values):
 def _of_windows(get, memory, grid):
     """The latents that attend to the tokens of a square each: latent sy*16 + sx to (sy, sx)."""
     latents, window = get("latents.map"), grid // SQUARE
-    windows = memory.reshape(SQUARE, window, SQUARE, window, WIDTH).swapaxes(1, 2).reshape(LATENTS, window**2, WIDTH)
+    windows = memory.reshape(SQUARE, window, SQUARE, window,
+                             WIDTH).swapaxes(1, 2).reshape(LATENTS, window**2, WIDTH)
     halves, floats = get("latents.windows.halves"), get("latents.windows.floats").reshape(-1, 2, WIDTH)
     norms = list(floats[::-1])
     for _ in range(LAYERS):

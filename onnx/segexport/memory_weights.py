@@ -1,10 +1,11 @@
 """The weights of the memory encoder, for segtrt to compute it itself in place of the graph `memory`.
 
-One file, `memory_encoder.safetensors`, and the manifest's table [memory_encoder]. onnx/README.md lists the tensors; what is computed of
-them is, as a program, memory_run.py.
+One file, `memory_encoder.safetensors`, and the manifest's table [memory_encoder]. onnx/README.md
+lists the tensors; what is computed of them is, as a program, memory_run.py.
 
-Each of EdgeTAM's latents of a window is one query, so no token needs a key or a value there: the query is multiplied through the keys'
-weight (`ask`), the normalised tokens are summed as they are, and the sum is multiplied with values and output in one (`answer`).
+Each of EdgeTAM's latents of a window is one query, so no token needs a key or a value there: the
+query is multiplied through the keys' weight (`ask`), the normalised tokens are summed as they are,
+and the sum is multiplied with values and output in one (`answer`).
 """
 
 import hashlib
@@ -20,7 +21,8 @@ from . import ExportError
 from .layers import NormChannels
 
 FILE = "memory_encoder.safetensors"
-# What segtrt's kernels take: the mask's channels from layer to layer, blocks and what they have, memories, latents and what they have.
+# What segtrt's kernels take: the mask's channels from layer to layer, blocks and what they have,
+# memories, latents and what they have.
 CHANNELS, BLOCKS, WIDTH, HIDDEN, SPREAD, DEPTH, LEAST_GRID = (1, 4, 16, 64, 256), 2, 256, 1024, 7, 64, 4
 LATENTS, SQUARE, LAYERS, LATENT_HIDDEN = 256, 16, 2, 256
 CHANNELS_EPS, LATENTS_EPS = 1e-6, 1e-5
@@ -29,7 +31,8 @@ INSTEAD = "export with --memory-encoder engine"
 
 
 def check(encoder):
-    """Raises ExportError where segtrt's kernels do not compute what a MemoryEncoder computes; shapes are `tensors_of`'s to check."""
+    """Raises ExportError where segtrt's kernels do not compute what a MemoryEncoder computes;
+    shapes are `tensors_of`'s to check."""
     layers, grid = list(encoder.downsample), round(encoder.pixels**0.5)
     kinds, steps = [nn.Conv2d, NormChannels, nn.GELU], len(CHANNELS) - 1
     projections = [encoder.feature, layers[-1], encoder.out]
@@ -46,7 +49,10 @@ def check(encoder):
         wrong = f"a block whose convolution is not {SPREAD}x{SPREAD} in each of {WIDTH} channels"
     elif not all(map(_is_exact_gelu, [*layers[2::3], *(block.act for block in encoder.fuser)])):
         wrong = "an activation that is not the exact GELU"
-    elif away := [norm.eps for norm in [*layers[1::3], *(block.norm for block in encoder.fuser)] if norm.eps != CHANNELS_EPS]:
+    elif away := [
+            norm.eps for norm in [*layers[1::3], *(block.norm
+                                                   for block in encoder.fuser)] if norm.eps != CHANNELS_EPS
+    ]:
         wrong = f"norms of channels with {away[0]} below the root, expected {CHANNELS_EPS}"
     elif grid < LEAST_GRID or grid % 2:
         wrong = f"a map of {grid} tokens a side, expected an even number from {LEAST_GRID} on"
@@ -68,14 +74,19 @@ def _wrong_with_latents(perceiver, grid):
         return f"{len(layers)} layers of latents, expected {LAYERS}"
     if grid % SQUARE:
         return f"a map of {grid} tokens a side, which are no {SQUARE} windows"
-    if any([type(part) for part in network] != [nn.LayerNorm, nn.Linear, nn.GELU, nn.Linear] for network in networks):
+    if any([type(part)
+            for part in network] != [nn.LayerNorm, nn.Linear, nn.GELU, nn.Linear]
+           for network in networks):
         return "a hidden layer of latents that is not norm, linear, GELU, linear"
     if not all(_is_exact_gelu(network[2]) for network in networks):
         return "an activation of latents that is not the exact GELU"
-    products = [network[at] for network in networks for at in (1, 3)] + [out for layer in layers for out in (layer.out, layer.out_self)]
+    products = [network[at]
+                for network in networks
+                for at in (1, 3)] + [out for layer in layers for out in (layer.out, layer.out_self)]
     if any(product.bias is not None for product in products):
         return "a product of latents with a bias"
-    norms = [norm for layer in layers for norm in (layer.norm_x, layer.norm_latents, layer.norm_self)] + [perceiver.norm]
+    norms = [norm for layer in layers
+             for norm in (layer.norm_x, layer.norm_latents, layer.norm_self)] + [perceiver.norm]
     away = [norm.eps for norm in norms + [network[0] for network in networks] if norm.eps != LATENTS_EPS]
     return f"norms of latents with {away[0]} below the root, expected {LATENTS_EPS}" if away else None
 
@@ -93,14 +104,16 @@ def _is_exact_gelu(layer):
 
 
 def tensors_of(encoder):
-    """Name -> array of the file, for a MemoryEncoder: f16 what products are made with on tensor cores, and positions; f32 all else."""
+    """Name -> array of the file, for a MemoryEncoder: f16 what products are made with on tensor
+    cores, and positions; f32 all else."""
     check(encoder)
     found, half, wide = {}, np.float16, np.float32
 
     def put(name, value, kind, *shape):
         value = value.detach().numpy()
         if value.shape != shape:
-            raise ExportError(f"{name} has the shape {list(value.shape)}, of which segtrt's kernels take {list(shape)}; {INSTEAD}")
+            raise ExportError(f"{name} has the shape {list(value.shape)}, of which segtrt's kernels take "
+                              f"{list(shape)}; {INSTEAD}")
         if kind == half and not np.abs(value).max() <= LARGEST_HALF:
             raise ExportError(f"{name} has values beyond f16's largest, {LARGEST_HALF}; {INSTEAD}")
         found[name] = np.ascontiguousarray(value.astype(kind))
@@ -131,7 +144,8 @@ def tensors_of(encoder):
         put(f"{name}.down_bias", block.down.bias, wide, WIDTH)
     put("memory.out", _flat(encoder.out), half, DEPTH, WIDTH)
     put("memory.out_bias", encoder.out.bias, wide, DEPTH)
-    put("memory.absent", torch.zeros(DEPTH) if encoder.absent is None else encoder.absent.flatten(), wide, DEPTH)
+    put("memory.absent",
+        torch.zeros(DEPTH) if encoder.absent is None else encoder.absent.flatten(), wide, DEPTH)
     if encoder.perceiver is not None:
         _put_latents(put, put_norm, encoder.perceiver, encoder.pixels)
     return found
@@ -152,7 +166,9 @@ def _put_latents(put, put_norm, perceiver, pixels):
             put_norm(f"{name}.query.norm", layer.norm_latents, DEPTH)
             put(f"{name}.query.weight", layer.q.weight, half, *square)
         put_norm(f"{name}.self.norm", layer.norm_self, DEPTH)
-        put(f"{name}.self.qkv", torch.cat([part.weight for part in (layer.q_self, layer.k_self, layer.v_self)]), half, 3 * DEPTH, DEPTH)
+        put(f"{name}.self.qkv",
+            torch.cat([part.weight for part in (layer.q_self, layer.k_self, layer.v_self)]), half,
+            3 * DEPTH, DEPTH)
         put(f"{name}.self.out", layer.out_self.weight, half, *square)
         for part, network in (("ff", layer.ff), ("self_ff", layer.self_ff)):
             put_norm(f"{name}.{part}.norm", network[0], DEPTH)
@@ -163,10 +179,14 @@ def _put_latents(put, put_norm, perceiver, pixels):
     halves, norms = [], []
     for layer in perceiver.layers:
         products = (_composed(layer.k.weight.T, layer.q.weight), _composed(layer.out.weight, layer.v.weight))
-        halves += [*products, layer.ff[1].weight, layer.ff[3].weight, layer.alone.weight, layer.self_ff[1].weight, layer.self_ff[3].weight]
+        halves += [
+            *products, layer.ff[1].weight, layer.ff[3].weight, layer.alone.weight, layer.self_ff[1].weight,
+            layer.self_ff[3].weight
+        ]
         norms += [layer.norm_x, layer.norm_latents, layer.ff[0], layer.norm_self, layer.self_ff[0]]
     floats = [part for norm in [*norms, perceiver.norm] for part in (norm.weight, norm.bias)]
-    put("latents.windows.halves", torch.cat([part.flatten() for part in halves]), half, LAYERS * DEPTH * (3 * DEPTH + 4 * LATENT_HIDDEN))
+    put("latents.windows.halves", torch.cat([part.flatten() for part in halves]), half,
+        LAYERS * DEPTH * (3 * DEPTH + 4 * LATENT_HIDDEN))
     put("latents.windows.floats", torch.cat(floats), wide, (LAYERS * 5 + 1) * 2 * DEPTH)
 
 
@@ -188,7 +208,8 @@ def _composed(after, before):
 def _first_queries(perceiver):
     """The first layer's queries of all tokens, which are constants."""
     layer, norm = perceiver.layers[0], perceiver.layers[0].norm_latents
-    normed = F.layer_norm(perceiver.flat[0].double(), (DEPTH,), norm.weight.double(), norm.bias.double(), norm.eps)
+    normed = F.layer_norm(perceiver.flat[0].double(), (DEPTH, ), norm.weight.double(), norm.bias.double(),
+                          norm.eps)
     return (normed @ layer.q.weight.double().T).float()
 
 
@@ -196,7 +217,8 @@ def work_of(grid, latents):
     """2 * multiply-accumulates for one object as segtrt computes them."""
     tokens = grid**2
     # Each of the mask's convolutions makes a quarter of the pixels before: 64, 16, 4, 1 for a token.
-    mask = sum(4 ** (3 - at) * 9 * before * after for at, (before, after) in enumerate(zip(CHANNELS, CHANNELS[1:])))
+    mask = sum(4**(3 - at) * 9 * before * after
+               for at, (before, after) in enumerate(zip(CHANNELS, CHANNELS[1:])))
     block = SPREAD**2 * WIDTH + 2 * WIDTH * HIDDEN
     work = tokens * (mask + 2 * WIDTH * WIDTH + BLOCKS * block + WIDTH * DEPTH)
     if latents:

@@ -1,8 +1,9 @@
 """The operators of exported graphs that NVIDIA's ONNX parser supports, with the types of their data.
 
-From docs/operators.md of https://github.com/onnx/onnx-tensorrt: branches release/8.5-GA (TensorRT 8.5, JetPack 5)
-and release/10.1-GA. TensorRT 10.3 (JetPack 6) comes after 10.1, and each release keeps the operators of the one
-before. docs/reference/operators.md shows this list with the restrictions; a test holds it to this file.
+From docs/operators.md of https://github.com/onnx/onnx-tensorrt: branches release/8.5-GA (TensorRT
+8.5, JetPack 5) and release/10.1-GA. TensorRT 10.3 (JetPack 6) comes after 10.1, and each release
+keeps the operators of the one before. docs/reference/operators.md shows this list with the
+restrictions; a test holds it to this file.
 
 8.5 lists neither INT64 nor DOUBLE, but its parser casts INT64 down to INT32, so INT64 counts as INT32 there.
 """
@@ -57,11 +58,17 @@ PARSED = {
     "Where": ("FP32 FP16 INT32 BOOL", "FP32 FP16 BF16 INT32 INT64 BOOL"),
 }
 OPSETS = {"8.5": 17, "10.1": 20}
-_TYPES = {1: "FP32", 2: "UINT8", 3: "INT8", 6: "INT32", 7: "INT64", 9: "BOOL", 10: "FP16", 11: "DOUBLE", 16: "BF16"}
+_TYPES = {
+    1: "FP32", 2: "UINT8", 3: "INT8", 6: "INT32", 7: "INT64", 9: "BOOL", 10: "FP16", 11: "DOUBLE", 16:
+    "BF16"
+}
 # Operators whose second and further inputs have to be constants, and the first of these inputs.
-_CONSTANTS = {"Slice": 1, "Unsqueeze": 1, "ReduceSum": 1, "ReduceMax": 1, "ReduceMean": 1, "Pad": 1, "Resize": 1}
-_RESIZE = ({"nearest", "linear"}, {"half_pixel", "pytorch_half_pixel", "tf_half_pixel_for_nn", "asymmetric", "align_corners"},
-           {"floor", "ceil", "round_prefer_floor", "round_prefer_ceil"})
+_CONSTANTS = {
+    "Slice": 1, "Unsqueeze": 1, "ReduceSum": 1, "ReduceMax": 1, "ReduceMean": 1, "Pad": 1, "Resize": 1
+}
+_RESIZE = ({"nearest", "linear"},
+           {"half_pixel", "pytorch_half_pixel", "tf_half_pixel_for_nn", "asymmetric",
+            "align_corners"}, {"floor", "ceil", "round_prefer_floor", "round_prefer_ceil"})
 
 
 def check(model, role):
@@ -75,16 +82,22 @@ def check(model, role):
 
 
 def problems(model, release):
-    """Why the parser of that release ("8.5" or "10.1") does not take an onnx.ModelProto: sentences, none if it does."""
+    """Why the parser of that release ("8.5" or "10.1") does not take an onnx.ModelProto: sentences,
+    none if it does."""
     found = [f"opset {one.version} of {one.domain or 'ai.onnx'}" for one in model.opset_import
              if one.domain or one.version > OPSETS[release]]
     typed = onnx.shape_inference.infer_shapes(model).graph
     types = {i.name: i.data_type for i in typed.initializer}
     for info in [*typed.value_info, *typed.input, *typed.output]:
         types[info.name] = info.type.tensor_type.elem_type
-    constants = {i.name for i in typed.initializer} | {n.output[0] for n in typed.node if n.op_type == "Constant"}
+    constants = {i.name
+                 for i in typed.initializer} | {n.output[0]
+                                                for n in typed.node
+                                                if n.op_type == "Constant"}
     for node in typed.node:
-        found += [f"{node.op_type} ({node.name}): {why}" for why in _problems(node, release, types, constants)]
+        found += [
+            f"{node.op_type} ({node.name}): {why}" for why in _problems(node, release, types, constants)
+        ]
     return found
 
 
@@ -103,12 +116,14 @@ def _problems(node, release, types, constants):
     if first and any(name and name not in constants for name in node.input[first:]):
         yield "its parameters have to be constants"
     values = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-    if node.op_type in ("AveragePool", "MaxPool") and (len(values["kernel_shape"]) not in (2, 3) or len(node.output) > 1):
+    if node.op_type in ("AveragePool", "MaxPool") and (len(values["kernel_shape"]) not in (2, 3)
+                                                       or len(node.output) > 1):
         yield "two or three dimensions and one output are supported"
     if node.op_type == "LayerNormalization" and len(node.output) > 1:
         yield "one output is supported"
     if node.op_type == "Resize":
-        names = ("mode", "nearest"), ("coordinate_transformation_mode", "half_pixel"), ("nearest_mode", "round_prefer_floor")
+        names = ("mode", "nearest"), ("coordinate_transformation_mode",
+                                      "half_pixel"), ("nearest_mode", "round_prefer_floor")
         for (name, usual), known in zip(names, _RESIZE):
             value = values.get(name, usual.encode()).decode()
             if value not in known:

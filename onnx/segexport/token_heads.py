@@ -1,9 +1,11 @@
-"""What is read from the decoder's tokens: object score, predicted IoUs, and each mask token's hyper-network output and pointer.
+"""What is read from the decoder's tokens: object score, predicted IoUs, and each mask token's
+hyper-network output and pointer.
 
-All of them are MLPs of three layers of a single row each. As modules of their own they are a dozen products of a row and a matrix,
-one after another; here they stand side by side, as one batched product a layer (two in the last one, whose widths differ). On an H200
-with TensorRT 8.6.0 that made the last part of a track step 0.04 ms faster.
-Everything is computed in fp32, also in fp16 graphs (the name `f32_`), for it decides about masks; that is within the 0.04 ms.
+All of them are MLPs of three layers of a single row each. As modules of their own they are a dozen
+products of a row and a matrix, one after another; here they stand side by side, as one batched
+product a layer (two in the last one, whose widths differ). On an H200 with TensorRT 8.6.0 that made
+the last part of a track step 0.04 ms faster. Everything is computed in fp32, also in fp16 graphs
+(the name `f32_`), for it decides about masks; that is within the 0.04 ms.
 """
 
 import torch
@@ -13,7 +15,8 @@ LAYERS = 3
 
 
 class TokenHeads(nn.Module):
-    """Decoder tokens [B,6,C] -> score [B,1], iou [B,4], and of k mask tokens: hyper vectors [B,k,C/8], pointers [B,k,C]."""
+    """Decoder tokens [B,6,C] -> score [B,1], iou [B,4], and of k mask tokens: hyper vectors
+    [B,k,C/8], pointers [B,k,C]."""
 
     def __init__(self, model):
         super().__init__()
@@ -45,7 +48,8 @@ class TokenHeads(nn.Module):
 
 
 class _Stacked(nn.Module):
-    """The same layer of several MLPs as one batched product: [B,k,1,Cin] -> [B,k,1,Cout], narrower ones filled up with zeros."""
+    """The same layer of several MLPs as one batched product: [B,k,1,Cin] -> [B,k,1,Cout], narrower
+    ones filled up with zeros."""
 
     def __init__(self, layers, width=None):
         super().__init__()

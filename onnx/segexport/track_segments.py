@@ -1,16 +1,18 @@
 """The track step cut at its attentions: contract graphs `track_keys` and `track_seg0`, `track_seg1`, ...
 
-TensorRT writes an attention's scores to memory where it does not fuse it: 4096 x 28736 of them in each layer of
-SAM 2.1. Between two segments the attention is computed by a kernel of the program instead. Any TensorRT runs the
-segments, for they are ordinary graphs. Their ports say what comes between them:
+TensorRT writes an attention's scores to memory where it does not fuse it: 4096 x 28736 of them in
+each layer of SAM 2.1. Between two segments the attention is computed by a kernel of the program
+instead. Any TensorRT runs the segments, for they are ordinary graphs. Their ports say what comes
+between them:
 
   - a segment that ends in q, k and v is followed by o = softmax(q k^T) v, the frame's attention to itself;
   - one that ends in q alone by o = softmax(q k_l^T + bias) m, the l-th attention to the bank, with k_l of
     `track_keys` and m [K, Cm] the memories' tokens and then the pointers cut into pieces as wide as they;
   - the last one ends in what `track` ends in.
 
-Where segtrt is to compute the mask decoder itself (decoder_weights.py) a further graph, `track_image`, stands for the last segment: it
-ends in y, the tokens behind the memory attention's last norm. Whoever builds engines takes the one or the other.
+Where segtrt is to compute the mask decoder itself (decoder_weights.py) a further graph,
+`track_image`, stands for the last segment: it ends in y, the tokens behind the memory attention's
+last norm. Whoever builds engines takes the one or the other.
 
 x and y are the tokens on their way through the layers: what one segment gives as y the next one takes as x.
 """

@@ -1,9 +1,11 @@
-"""An image encoder around its trunk: `encoder_cut0` (stem) and `encoder_cut1` (neck), and the weights of the blocks between them.
+"""An image encoder around its trunk: `encoder_cut0` (stem) and `encoder_cut1` (neck), and the
+weights of the blocks between them.
 
-segtrt computes Hiera's blocks itself, on an H200 faster than TensorRT 8.6.0 does. The stem makes y, the tokens [1,g,g,C] with their
-positions; the neck takes m0 to m3, the tokens behind the last block of each stage, and makes the features. Tokens are f32
-on either side, because what a block adds to them is small. What a block computes is written in onnx/README.md and,
-as a program, in trunk_run.py.
+segtrt computes Hiera's blocks itself, on an H200 faster than TensorRT 8.6.0 does. The stem makes y,
+the tokens [1,g,g,C] with their positions; the neck takes m0 to m3, the tokens behind the last block
+of each stage, and makes the features. Tokens are f32 on either side, because what a block adds to
+them is small. What a block computes is written in onnx/README.md and, as a program, in
+trunk_run.py.
 """
 
 import hashlib
@@ -62,7 +64,10 @@ def shapes_of(trunk):
     """The shapes of y and of m0..m3, by name."""
     first = trunk.blocks[0]
     last = [trunk.blocks[end] for end in trunk.ends]
-    behind = {name: (1, block.grid_out, block.grid_out, width_out(block)) for name, block in zip(STAGES, last)}
+    behind = {
+        name: (1, block.grid_out, block.grid_out, width_out(block))
+        for name, block in zip(STAGES, last)
+    }
     return {"y": (1, first.grid, first.grid, first.dim)} | behind
 
 
@@ -72,9 +77,11 @@ def width_out(block):
 
 
 def check(trunk):
-    """Raises ExportError where the program's kernels do not take the trunk; the program checks the same when it reads a manifest."""
+    """Raises ExportError where the program's kernels do not take the trunk; the program checks the
+    same when it reads a manifest."""
     if len(trunk.ends) != len(STAGES) or trunk.ends[-1] + 1 != len(trunk.blocks):
-        raise ExportError(f"a trunk of {len(trunk.blocks)} blocks whose stages end at {trunk.ends}: expected four stages")
+        raise ExportError(f"a trunk of {len(trunk.blocks)} blocks whose stages end at {trunk.ends}: "
+                          f"expected four stages")
     for at, block in enumerate(trunk.blocks):
         window = 0 if block.is_global else block.window
         wrong = None
@@ -95,11 +102,13 @@ def check(trunk):
         elif not isinstance(block.act, nn.GELU) or block.act.approximate != "none":
             wrong = f"{block.act} in its hidden layer, expected the exact GELU"
         if wrong:
-            raise ExportError(f"segtrt's kernels for a trunk do not take block {at}: {wrong}; export with --encoder engine")
+            raise ExportError(f"segtrt's kernels for a trunk do not take block {at}: {wrong}; export with "
+                              f"--encoder engine")
 
 
 def tensors_of(trunk):
-    """Name -> array of the weights' file: products in f16, what is added to f32 tokens or normalizes in f32."""
+    """Name -> array of the weights' file: products in f16, what is added to f32 tokens or
+    normalizes in f32."""
     check(trunk)
     found = {}
 
@@ -107,7 +116,8 @@ def tensors_of(trunk):
         for part, value, kind in zip(("weight", "bias"), (weight, bias), kinds):
             value = value.detach().float().numpy()
             if kind == np.float16 and np.abs(value).max() > LARGEST_HALF:
-                raise ExportError(f"{name}.{part} has values beyond f16's largest, {LARGEST_HALF}; export with --encoder engine")
+                raise ExportError(f"{name}.{part} has values beyond f16's largest, {LARGEST_HALF}; export "
+                                  f"with --encoder engine")
             found[f"{name}.{part}"] = np.ascontiguousarray(value.astype(kind))
 
     wide, half, mixed = (np.float32, np.float32), (np.float16, np.float16), (np.float16, np.float32)
@@ -137,7 +147,8 @@ def table_of(block):
 
 
 def work_of(block):
-    """2 * multiply-accumulates of a block as segtrt computes it: products of the map's own tokens, attention to whole windows."""
+    """2 * multiply-accumulates of a block as segtrt computes it: products of the map's own tokens,
+    attention to whole windows."""
     taken, given, columns = block.grid**2, block.grid_out**2, width_out(block)
     skip = taken * block.dim * columns if block.skip is not None else 0
     products = taken * block.dim * 3 * columns + given * columns * columns * (1 + 4 + 4) + skip
@@ -145,7 +156,8 @@ def work_of(block):
 
 
 def write(trunk, folder, more=None):
-    """Writes the file of weights, with `more` tensors, into `folder`; returns the manifest's [trunk] table, with its blocks as "block"."""
+    """Writes the file of weights, with `more` tensors, into `folder`; returns the manifest's
+    [trunk] table, with its blocks as "block"."""
     data = save(tensors_of(trunk) | (more or {}))
     (folder / FILE).write_bytes(data)
     return {

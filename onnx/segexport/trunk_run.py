@@ -1,7 +1,8 @@
 """What a trunk's blocks compute, in numpy, from a manifest's [trunk] table and its file of weights alone.
 
-For tests: nothing of the exporter's modules is used, and padding tokens, pooling and the heads' columns are looked up as
-segtrt's kernels do it. With `half` every tensor that is f16 there is rounded to f16 here; sums are f32 either way.
+For tests: nothing of the exporter's modules is used, and padding tokens, pooling and the heads'
+columns are looked up as segtrt's kernels do it. With `half` every tensor that is f16 there is
+rounded to f16 here; sums are f32 either way.
 """
 
 import math
@@ -88,9 +89,11 @@ def softmax(scores):
 
 
 def as_in_file(trunk):
-    """Gives a HieraTrunk's products the values that the file of weights has of them, so that both compute the same function."""
+    """Gives a HieraTrunk's products the values that the file of weights has of them, so that both
+    compute the same function."""
     for block in trunk.blocks:
         halves = [block.q, block.k, block.v, block.up] + [block.skip] * (block.skip is not None)
-        values = [value for layer in halves for value in (layer.weight, layer.bias)] + [block.proj.weight, block.down.weight]
+        values = [value for layer in halves
+                  for value in (layer.weight, layer.bias)] + [block.proj.weight, block.down.weight]
         for value in values:
             value.data = value.data.half().float()

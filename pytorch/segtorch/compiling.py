@@ -1,8 +1,8 @@
 """torch.compile of a predictor's parts: Meta's own optimised class, and the same recipe with other modes.
 
-The recipe is that of Meta's SAM2VideoPredictorVOS: image encoder, memory attention (dynamic shapes), memory encoder,
-prompt encoder and mask decoder, each a whole graph. EdgeTAM's package has no such class: its parts, the perceiver
-too, are compiled in the same way.
+The recipe is that of Meta's SAM2VideoPredictorVOS: image encoder, memory attention (dynamic
+shapes), memory encoder, prompt encoder and mask decoder, each a whole graph. EdgeTAM's package has
+no such class: its parts, the perceiver too, are compiled in the same way.
 """
 
 import os
@@ -15,7 +15,8 @@ from torch.utils import _pytree
 from . import RunError
 
 WITH_CUDA_GRAPHS = ("reduce-overhead", "max-autotune")
-# Shapes grow with the memory over the first frames, and a split has clips of many sizes; none may fall back to eager code meanwhile.
+# Shapes grow with the memory over the first frames, and a split has clips of many sizes; none may
+# fall back to eager code meanwhile.
 _GRAPHS_PER_FUNCTION = 1024
 
 
@@ -55,11 +56,13 @@ def compile_model(model, family, mode, compile_mode):
         return [
             *notes,
             "Meta's SAM2VideoPredictorVOS with compile_image_encoder, max-autotune",
-            "the memory attention's output is cloned: PyTorch 2.11 runs it by a CUDA graph and refuses it to the decoder else",
+            "the memory attention's output is cloned: PyTorch 2.11 runs it by a CUDA graph and refuses it "
+            "to the decoder else",
         ]
     chosen = "max-autotune" if mode == "vos_optimized" else compile_mode
-    # A CUDA graph's outputs are overwritten by its next run, and the bank keeps them: Meta's class clones them. To PyTorch
-    # the next run is that of any compiled part, so the decoder may not read what the memory attention left, either.
+    # A CUDA graph's outputs are overwritten by its next run, and the bank keeps them: Meta's class
+    # clones them. To PyTorch the next run is that of any compiled part, so the decoder may not read
+    # what the memory attention left, either.
     clone = chosen in WITH_CUDA_GRAPHS
     parts = {
         "image_encoder": (False, clone),
@@ -116,9 +119,10 @@ def raise_limits():
 def _assemble_once():
     """Every process of Inductor assembles with the ptxas that PyTorch brings.
 
-    Its workers do so by themselves, the process that times max-autotune's candidates takes Triton's own, and Triton's cache tells
-    the two apart by their versions: what the workers compiled side by side was compiled once more, one candidate after the other
-    (seen in PyTorch 2.11: 5 to 26 s for 22 candidates, 0.2 s for those that the timing process had compiled). What runs in the end comes
+    Its workers do so by themselves, the process that times max-autotune's candidates takes Triton's
+    own, and Triton's cache tells the two apart by their versions: what the workers compiled side by
+    side was compiled once more, one candidate after the other (seen in PyTorch 2.11: 5 to 26 s for
+    22 candidates, 0.2 s for those that the timing process had compiled). What runs in the end comes
     from the workers and stays the same.
     """
     assembler = Path(torch.__file__).parent / "bin" / "ptxas"
@@ -127,7 +131,8 @@ def _assemble_once():
 
 
 def _make_edgetam_compilable(model):
-    """EdgeTAM's prompt encoder indexes by boolean masks and its attention tries kernels in an except clause."""
+    """EdgeTAM's prompt encoder indexes by boolean masks and its attention tries kernels in an
+    except clause."""
     import sam2.modeling.sam.transformer as transformer
 
     transformer.ALLOW_ALL_KERNELS = True

@@ -27,12 +27,14 @@ PACKAGES = (
 def device_of(args):
     """The device that was asked for."""
     if args.device == "cuda" and not torch.cuda.is_available():
-        raise RunError("PyTorch sees no CUDA device", "check nvidia-smi and torch.version.cuda, or use --device cpu")
+        raise RunError("PyTorch sees no CUDA device", "check nvidia-smi and torch.version.cuda, or use "
+                                                      "--device cpu")
     return torch.device("cuda", torch.cuda.current_device()) if args.device == "cuda" else torch.device("cpu")
 
 
 def set_arithmetic(args):
-    """TF32 as Meta's benchmark has it beside bfloat16: allowed, also in fp16; fp32 is strict unless TF32 was asked for."""
+    """TF32 as Meta's benchmark has it beside bfloat16: allowed, also in fp16; fp32 is strict unless
+    TF32 was asked for."""
     tf32 = args.tf32 or args.precision != "fp32"
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
     if args.threads:

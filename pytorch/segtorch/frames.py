@@ -27,7 +27,8 @@ def decode(path, size=None):
         raise ObjectError("unreadable_frame", f"unreadable frame: {path}: {error}") from error
     if size is not None and image.size != size:
         raise ObjectError(
-            "frame_size_change", f"{path} is {image.size}, the clip's first frame {size}; all frames must have one size"
+            "frame_size_change", f"{path} is {image.size}, the clip's first frame {size}; all frames must "
+                                 f"have one size"
         )
     return image
 
@@ -76,7 +77,8 @@ class Preprocess:
 
 
 class Feed:
-    """The frames of one pass, by number, as the predictor asks for them: what takes the place of Meta's `images`."""
+    """The frames of one pass, by number, as the predictor asks for them: what takes the place of
+    Meta's `images`."""
 
     def __init__(self, paths, size, preprocess, stages, ahead=None):
         self.paths, self.size, self.preprocess, self.stages, self.ahead = paths, size, preprocess, stages, ahead
@@ -102,7 +104,8 @@ def decode_ahead(paths, size, preprocess):
     if free is not None and needed > 0.8 * free:
         raise ObjectError(
             "no_memory",
-            f"{len(paths)} decoded frames take {needed / 2**30:.1f} GiB, {free / 2**30:.1f} GiB of memory are free: "
+            f"{len(paths)} decoded frames take {needed / 2**30:.1f} GiB, {free / 2**30:.1f} GiB of memory "
+            f"are free: "
             "use --decode inside or --max-clip-frames",
         )
     frames, times = [], []

@@ -1,7 +1,9 @@
-"""rows.jsonl: the settings in its first line, then an object's result in each, on disk before the next object begins.
+"""rows.jsonl: the settings in its first line, then an object's result in each, on disk before the
+next object begins.
 
-While a run is at work it holds a lock on the file, as `segtrt bench` does. Else a run whose caller has died, but which still
-measures, would write its rows, masks and tables in between those of the run that begins in its folder.
+While a run is at work it holds a lock on the file, as `segtrt bench` does. Else a run whose caller
+has died, but which still measures, would write its rows, masks and tables in between those of the
+run that begins in its folder.
 """
 
 import fcntl
@@ -31,7 +33,8 @@ class Journal:
         try:
             file = open(self._path, "a", encoding="utf-8")
         except OSError as error:
-            raise RunError(f"{self._path} cannot be opened: {error}", "choose a writable --out-dir") from error
+            raise RunError(f"{self._path} cannot be opened: {error}",
+                           "choose a writable --out-dir") from error
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

@@ -1,8 +1,8 @@
 """What torch.compile made, in one file that travels to another machine of the same kind.
 
 Inductor's cache folder holds every kernel that max-autotune tried, gigabytes of them; PyTorch's own artifacts
-(`torch.compiler.save_cache_artifacts`) hold what was chosen. The file is PyTorch's and is unpickled by it: one from a
-stranger is as good as a program of his.
+(`torch.compiler.save_cache_artifacts`) hold what was chosen. The file is PyTorch's and is unpickled
+by it: one from a stranger is as good as a program of his.
 """
 
 import lzma
@@ -12,7 +12,8 @@ import torch
 
 
 def read(path, say):
-    """Gives PyTorch what the file holds; false where there is none. What does not fit this machine is compiled all the same."""
+    """Gives PyTorch what the file holds; false where there is none. What does not fit this machine
+    is compiled all the same."""
     if not path.exists():
         return False
     try:
@@ -48,4 +49,5 @@ def _in_words(info):
     kinds = getattr(info, "artifacts", None)
     if not isinstance(kinds, dict):
         return "artifacts"
-    return ", ".join(f"{len(names)} {kind}" for kind, names in sorted(kinds.items()) if names) or "no artifacts"
+    return ", ".join(
+        f"{len(names)} {kind}" for kind, names in sorted(kinds.items()) if names) or "no artifacts"

@@ -1,7 +1,9 @@
-"""Low-resolution mask logits: saved with a run, or another run's to write memories from (--save-logits, --teacher).
+"""Low-resolution mask logits: saved with a run, or another run's to write memories from
+(--save-logits, --teacher).
 
-The files and the checks are those of `segtrt bench`: crates/vos/src/logits, src/bench/teacher_check.rs; docs/explanation/how-we-compare.md says what
-for. One .npy file an object, float16 [frames, L, L], L a quarter of the image side.
+The files and the checks are those of `segtrt bench`: crates/vos/src/logits,
+src/bench/teacher_check.rs; docs/explanation/how-we-compare.md says what for. One .npy file an
+object, float16 [frames, L, L], L a quarter of the image side.
 """
 
 import json
@@ -15,20 +17,24 @@ FOLDER = "logits"
 PIXELS_PER_LOGIT = 4
 SAVED = {
     "code": "logits_saved",
-    "sentence": "not a measurement of speed: every frame handed out its logits; leave --save-logits out to measure",
+    "sentence": "not a measurement of speed: every frame handed out its logits; leave --save-logits out to "
+                "measure",
     "weight": "fault",
 }
 FORCED = {
     "code": "teacher_forced",
-    "sentence": "teacher-forced: not a measurement of speed; its memories are another run's, and every frame took that "
+    "sentence": "teacher-forced: not a measurement of speed; its memories are another run's, and every "
+                "frame took that "
     "run's logits",
     "weight": "fault",
 }
 REGION_SAVED = (
-    " Not a measurement of speed: every frame handed out its low-resolution logits between its mask and its memory."
+    " Not a measurement of speed: every frame handed out its low-resolution logits between its mask and "
+    "its memory."
 )
 REGION_FORCED = (
-    " Teacher-forced: not a measurement of speed. On every frame the memory was written from the logits of another run; "
+    " Teacher-forced: not a measurement of speed. On every frame the memory was written from the logits of "
+    "another run; "
     "between a frame's mask and its memory these were brought to the network."
 )
 _SAVE = (

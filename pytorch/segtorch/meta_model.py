@@ -64,18 +64,22 @@ def load(tag, choice, args, device, stages):
     setup_ms = (time.perf_counter() - start) * 1e3
     notes = ["Meta's predictor through init_state, add_new_points_or_box or add_new_mask, propagate_in_video"]
     if half is not None:
-        notes.append("TF32 is allowed for products that autocast leaves in fp32, as Meta's benchmark allows it")
+        notes.append("TF32 is allowed for products that autocast leaves in fp32, as Meta's benchmark "
+                     "allows it")
     if cast:
-        notes.append(f"{cast} weights and biases of linear layers and convolutions are held as {half}, to which autocast else casts them in each frame")
+        notes.append(f"{cast} weights and biases of linear layers and convolutions are held as {half}, to "
+                     f"which autocast else casts them in each frame")
     memory_dtype = None
     if args.precision == "fp16":
         # Meta stores memories as bfloat16, which autocast to float16 refuses to join with other tensors.
         memory_dtype = torch.float16
-        notes.append("memories, rounded to bfloat16 by the original, are held as float16, which autocast needs")
+        notes.append("memories, rounded to bfloat16 by the original, are held as float16, which autocast "
+                     "needs")
     if args.keep_memories:
         notes.append("every frame's outputs are kept on the device, as Meta's predictor does")
     else:
-        notes.append("memories older than 6 frames, pointers older than 15 and masks of past frames are dropped")
+        notes.append("memories older than 6 frames, pointers older than 15 and masks of past frames are "
+                     "dropped")
     session = MetaSession(model, stages, memory_dtype, drop=not args.keep_memories)
     return Loaded(
         session,

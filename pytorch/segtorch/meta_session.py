@@ -4,9 +4,9 @@
 `propagate_in_video` frame by frame. The stages are told apart by thin wrappers around `forward_image`,
 `_encode_new_memory` and `_forward_sam_heads`, which are never inside a compiled region.
 
-What the predictor would keep for every frame of the video is dropped once no later frame can ask for it: memories
-after six frames, pointers after fifteen, masks at once. A user of a live camera has to do the same, and the numbers
-do not change (a test compares them with a run that keeps all).
+What the predictor would keep for every frame of the video is dropped once no later frame can ask
+for it: memories after six frames, pointers after fifteen, masks at once. A user of a live camera
+has to do the same, and the numbers do not change (a test compares them with a run that keeps all).
 """
 
 import contextlib
@@ -66,7 +66,8 @@ class MetaSession:
         What Meta makes of them afterwards, such as a prompted frame's binary mask, it makes of these too.
         """
         if own.shape[0] != 1:
-            raise RunError(f"memories of {own.shape[0]} objects at once", "a teacher teaches one object a run")
+            raise RunError(f"memories of {own.shape[0]} objects at once", "a teacher teaches one object a "
+                                                                          "run")
         if self._memories >= len(self.teacher):
             raise RunError(f"the teacher has {len(self.teacher)} frames of logits", "save them again")
         low = torch.from_numpy(self.teacher[self._memories].astype(np.float32)).to(own.device)
@@ -87,7 +88,8 @@ class MetaSession:
             exchanged = self.save_logits or self.teacher is not None
             if exchanged and self._memories != frame + 1:
                 # A memory that is written twice, or later, would be another frame's.
-                raise RunError(f"{self._memories} memories were written by frame {frame}", "report this with the model")
+                raise RunError(f"{self._memories} memories were written by frame {frame}",
+                               "report this with the model")
             if self.save_logits:
                 self.logits.append(rounded(stored["pred_masks"][0, 0].float().cpu().numpy()))
             self._bank(state, frame)
@@ -118,7 +120,11 @@ class MetaSession:
             self.model.add_new_points_or_box(state, 0, 1, box=np.array(prompt.box, np.float32))
         else:
             points = np.array(prompt.points, np.float32)
-            self.model.add_new_points_or_box(state, 0, 1, points=points, labels=np.ones(len(points), np.int32))
+            self.model.add_new_points_or_box(state,
+                                             0,
+                                             1,
+                                             points=points,
+                                             labels=np.ones(len(points), np.int32))
 
     @staticmethod
     def _banks(state):

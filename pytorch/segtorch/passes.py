@@ -1,8 +1,8 @@
 """One pass over one object: every frame timed from its pixels to its mask in host memory.
 
-A frame's latency begins with its RGB pixels in host memory (or with its file, with --decode inside) and ends when its
-mask lies in host memory at the video's resolution and its memory is in the bank: the host waits for the device.
-Scores and margins stay on the device until the pass is over.
+A frame's latency begins with its RGB pixels in host memory (or with its file, with --decode inside)
+and ends when its mask lies in host memory at the video's resolution and its memory is in the bank:
+the host waits for the device. Scores and margins stay on the device until the pass is over.
 """
 
 import gc
@@ -69,19 +69,23 @@ class PassRunner:
             frames.close()
         made = []
         untold = [({}, None)] * len(latencies)
-        for i, (latency, (stages, total)) in enumerate(zip(latencies, self.stages.times() if marks else untold, strict=True)):
+        for i, (latency, (stages, total)) in enumerate(
+                zip(latencies, self.stages.times() if marks else untold, strict=True)):
             named = {f"{stage}_ms": ms for stage, ms in stages.items()}
             if decode_ms is not None:
                 named["decode_ms"] = decode_ms[i]
-            made.append(
-                {"frame": first_frame + i, "latency_ms": latency, "stages": named, "gpu_ms": total if on_gpu else None}
-            )
+            made.append({
+                "frame": first_frame + i, "latency_ms": latency, "stages": named, "gpu_ms":
+                total if on_gpu else None
+            })
         return Pass(made, masks, _extra(session))
 
 
 def with_stages(done, marked):
     """The timed pass with the stages of another one over the same frames."""
-    of_stages = [{name: frame[name] for name in ("stages", "gpu_ms")} | {"stages_apart": True} for frame in marked.frames]
+    of_stages = [{name: frame[name]
+                  for name in ("stages", "gpu_ms")} | {"stages_apart": True}
+                 for frame in marked.frames]
     frames = [frame | stages for frame, stages in zip(done.frames, of_stages, strict=True)]
     return Pass(frames, done.masks, done.extra)
 
@@ -100,8 +104,8 @@ def _extra(session):
     for iou in ious:
         row = None if iou is None else iou.cpu().tolist()
         values.append(row)
-        # A single estimate is of the decoder's first mask or, where that was unstable, of the best other: it does
-        # not say which.
+        # A single estimate is of the decoder's first mask or, where that was unstable, of the best
+        # other: it does not say which.
         several = row is not None and len(row) > 1
         chosen.append(row.index(max(row)) + session.MULTIMASK_OFFSET if several else None)
     return {"objectness": scores, "chosen_mask": chosen, "iou_predictions": values}

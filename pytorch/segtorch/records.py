@@ -1,4 +1,5 @@
-"""What one measurement is, in the members of segtrt's crates/vos/src/record, so that its readers take our files too.
+"""What one measurement is, in the members of segtrt's crates/vos/src/record, so that its readers
+take our files too.
 
 A record that is not `ok` carries no numbers, only a reason.
 """
@@ -50,7 +51,8 @@ def mean_stages(frames):
 
 
 def residues(frames, decode_inside):
-    """Part of each frame's latency that its stages inside it do not explain, ms; none where the stages are of another pass."""
+    """Part of each frame's latency that its stages inside it do not explain, ms; none where the
+    stages are of another pass."""
     if any(frame.get("stages_apart") for frame in frames):
         return []
     outside = () if decode_inside else ("decode_ms",)
@@ -116,7 +118,9 @@ def summarise(passes, decode_inside):
     if len(ok) < len(passes):
         why = next(run["reason"] for run, _ in passes if run["status"] != "ok")
         reason = f"runs_lost: {len(passes) - len(ok)} of {len(passes)} passes have no numbers ({why})"
-    row = ok[0][0] | {"run": 0, "measured": pooled, "verdict": verdict.pool([run["verdict"] for run, _ in ok])}
+    row = ok[0][0] | {
+        "run": 0, "measured": pooled, "verdict": verdict.pool([run["verdict"] for run, _ in ok])
+    }
     return row | {"reason": reason}, len(ok)
 
 

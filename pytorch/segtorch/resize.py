@@ -1,9 +1,10 @@
 """Pillow's bicubic resize and Meta's normalisation on the device, to the last bit, in two kernels.
 
-Pillow resizes 8-bit images in two passes, each with weights in fixed point and each rounded to bytes. Both are written here
-as gathers of integers, each compiled to one kernel; the second one also normalises. Normalisation is a table of
-the 256 values that Meta's loader computes for each channel, so no division can round otherwise on another device.
-On a GPU the kernels are recorded as a CUDA graph, which is replayed for each frame: the host launches once.
+Pillow resizes 8-bit images in two passes, each with weights in fixed point and each rounded to
+bytes. Both are written here as gathers of integers, each compiled to one kernel; the second one
+also normalises. Normalisation is a table of the 256 values that Meta's loader computes for each
+channel, so no division can round otherwise on another device. On a GPU the kernels are recorded as
+a CUDA graph, which is replayed for each frame: the host launches once.
 """
 
 import functools
@@ -17,11 +18,15 @@ PILLOW = 13  # the major version whose order of the two passes this is
 PRECISION_BITS = 32 - 8 - 2
 SUPPORT = 2.0  # of the bicubic filter, pixels to either side
 # Inductor else writes out sums of many weighted pixels before it has all of them.
-ONE_KERNEL = {"unroll_reductions_threshold": 64, "realize_acc_reads_threshold": 1000, "realize_opcount_threshold": 1000}
+ONE_KERNEL = {
+    "unroll_reductions_threshold": 64, "realize_acc_reads_threshold": 1000, "realize_opcount_threshold":
+    1000
+}
 
 
 def columns_first(size, to):
-    """Whether Pillow 13 resizes the columns before the rows; older releases never do. Sizes are (width, height)."""
+    """Whether Pillow 13 resizes the columns before the rows; older releases never do. Sizes are
+    (width, height)."""
     (width, height), (to_width, to_height) = size, to
     return height > to_height and height - to_height > 2 * (width - to_width)
 
@@ -58,7 +63,8 @@ def _fixed_point(weight):
 
 
 def passes(size, to):
-    """Pillow's passes from one (width, height) to another: [(axis of [H,W,3], positions, weights)]; none for an axis that keeps its length."""
+    """Pillow's passes from one (width, height) to another: [(axis of [H,W,3], positions, weights)];
+    none for an axis that keeps its length."""
     axes = [(1, size[0], to[0]), (0, size[1], to[1])]
     if columns_first(size, to):
         axes.reverse()
@@ -88,12 +94,14 @@ def finished(pixels, steps, values):
 
 
 class DeviceResize:
-    """Prepares frames of one size on the device: `upload` the pixels, then call it. Its answer is overwritten by the next frame's."""
+    """Prepares frames of one size on the device: `upload` the pixels, then call it. Its answer is
+    overwritten by the next frame's."""
 
     def __init__(self, size, side, device, mean, std, compiled, say):
         self.size, self.side = size, side
         place = lambda tensor: tensor.to(device)
-        self._steps = [(axis, place(places), place(weights)) for axis, places, weights in passes(size, (side, side))]
+        self._steps = [(axis, place(places), place(weights))
+                       for axis, places, weights in passes(size, (side, side))]
         self._values = place(normal_values(mean, std))
         self._pixels = torch.empty((size[1], size[0], 3), dtype=torch.uint8, device=device)
         self._resized, self._finished = resized, finished

@@ -15,7 +15,8 @@ def runs(mask):
 
 
 def compress(counts):
-    """Run lengths as text: from the fourth on the difference to the one two before, in groups of five bits."""
+    """Run lengths as text: from the fourth on the difference to the one two before, in groups of
+    five bits."""
     text = []
     for index, count in enumerate(counts):
         rest = count - counts[index - 2] if index > 2 else count

@@ -1,8 +1,10 @@
 """The protocol with the caller: one JSON line an event on stdout, everything else on stderr.
 
-{"event":"ready","round":k,"tells":…}    models are built and warm; with --interactive `go [N]` is awaited on stdin: N
+{"event":"ready","round":k,"tells":…}    models are built and warm; with --interactive `go [N]` is
+awaited on stdin: N
                                          other runners have the GPU open and wait meanwhile; `tells`: of progress
-{"event":"progress"}                     with --interactive, every second in which a frame was finished, and behind `go`:
+{"event":"progress"}                     with --interactive, every second in which a frame was
+finished, and behind `go`:
                                          who hears nothing for long knows that the runner hangs
 {"event":"done","round":k,"folder":…,"fps":…}
 {"event":"error","what":…,"advice":…}    the run is over: exit code 1, or 2 where the command line was wrong
@@ -31,7 +33,8 @@ class Events:
 
 
 class Pulse:
-    """Tells the caller now and then that frames are being finished. Called between frames, outside their times."""
+    """Tells the caller now and then that frames are being finished. Called between frames, outside
+    their times."""
 
     PERIOD_S = 1.0
 

@@ -107,7 +107,8 @@ class RunFolder:
     def write(self):
         """Brings the tables and the sidecar up to date."""
         _replace(self.path / "sav_benchmark_summary.csv", tables.text(tables.SUMMARY, self.summaries))
-        _replace(self.path / "profile_summary.csv", tables.text(tables.PROFILE, [(run, 1) for run in self.runs]))
+        _replace(self.path / "profile_summary.csv",
+                 tables.text(tables.PROFILE, [(run, 1) for run in self.runs]))
         stats = self.path / "profile_stats.json"
         if self.runs:
             _replace(stats, json.dumps(self._statistics(), indent=2))
@@ -118,7 +119,8 @@ class RunFolder:
             "configuration": self.configuration,
             "configuration_sha256": configuration_sha256(self.configuration),
         }
-        _replace(self.path / "sidecar.json", json.dumps(head | self.facts | {"passes": self.passes}, indent=1) + "\n")
+        _replace(self.path / "sidecar.json",
+                 json.dumps(head | self.facts | {"passes": self.passes}, indent=1) + "\n")
 
     def _statistics(self):
         values = {}
@@ -128,7 +130,11 @@ class RunFolder:
                 number = run["measured"][group][member] if run["measured"] else None
                 if number is not None:
                     of_model.setdefault(name, []).append(round(number, digits))
-        return {tag: {name: _spread(numbers) for name, numbers in found.items()} for tag, found in values.items()}
+        return {
+            tag: {name: _spread(numbers)
+                  for name, numbers in found.items()}
+            for tag, found in values.items()
+        }
 
     def fps(self):
         """All frames over all time, of the objects that were measured; None without any."""

@@ -1,9 +1,11 @@
-"""What an earlier run left in a folder in which another one begins: moved aside, not lost, nor taken for the new run's.
+"""What an earlier run left in a folder in which another one begins: moved aside, not lost, nor
+taken for the new run's.
 
-The names and the rules are those of `segtrt bench` (crates/vos/src/files/set_aside.rs), and segtrt's other commands know the names. Tables
-and sidecar would be written over, and may be another program's. Masks and logits are a file for each object: those of objects that
-the new run does not have would stay beside its own, and nothing in them tells whose they are. Overlays are those of `segtrt bench`
-alone.
+The names and the rules are those of `segtrt bench` (crates/vos/src/files/set_aside.rs), and
+segtrt's other commands know the names. Tables and sidecar would be written over, and may be another
+program's. Masks and logits are a file for each object: those of objects that the new run does not
+have would stay beside its own, and nothing in them tells whose they are. Overlays are those of
+`segtrt bench` alone.
 """
 
 import re
@@ -11,8 +13,8 @@ import re
 from . import RunError
 
 JOURNAL = "rows.jsonl"
-# What is moved, as the name's beginning and its end. The journal comes first: where there is none, nothing is taken for a run's
-# to be resumed, so that a crash in between mixes nothing.
+# What is moved, as the name's beginning and its end. The journal comes first: where there is none,
+# nothing is taken for a run's to be resumed, so that a crash in between mixes nothing.
 _KEPT = (
     ("rows", ".jsonl"),
     ("masks", ""),
@@ -31,10 +33,11 @@ _GATHERED = ".segtrt-overlays"
 
 
 def earlier_run(folder):
-    """Moves an earlier run's rows, tables, masks, logits and overlays to rows.previous.jsonl, masks.previous and so on.
+    """Moves an earlier run's rows, tables, masks, logits and overlays to rows.previous.jsonl,
+    masks.previous and so on.
 
-    What has such a name becomes …previous-2…, or the next free number, the same for all of one run. Returns (old name, new name)
-    pairs, the newest run's alone.
+    What has such a name becomes …previous-2…, or the next free number, the same for all of one run.
+    Returns (old name, new name) pairs, the newest run's alone.
     """
     try:
         there = [kind for kind in _KEPT if _is_there(folder, kind)]
@@ -68,7 +71,8 @@ def _is_previous_there(folder, kind):
 
 
 def _is_there(folder, kind):
-    """There are rows, or a table; or a folder of this name has a run's file in it: one that is somebody else's is not to be touched."""
+    """There are rows, or a table; or a folder of this name has a run's file in it: one that is
+    somebody else's is not to be touched."""
     path = folder / "".join(kind)
     if path.name == JOURNAL:
         return path.is_file() and path.stat().st_size > 0
@@ -78,7 +82,9 @@ def _is_there(folder, kind):
         return (folder / _GATHERED).is_dir() or bool(_overlays(folder))
     if not path.is_dir():
         return False
-    return any(_OF_OBJECT.fullmatch(file.name) and file.is_file() and not file.is_symlink() for file in path.iterdir())
+    return any(
+        _OF_OBJECT.fullmatch(file.name) and file.is_file() and not file.is_symlink()
+        for file in path.iterdir())
 
 
 def _overlays(folder):

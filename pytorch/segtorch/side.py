@@ -1,4 +1,5 @@
-"""One side of a comparison: models loaded (and compiled) once, then measured over a split as often as asked."""
+"""One side of a comparison: models loaded (and compiled) once, then measured over a split as often
+as asked."""
 
 import contextlib
 import time
@@ -157,9 +158,11 @@ class Side:
             )
         mask = truth.mask(start)
         if mask.shape != size[::-1]:
-            raise ObjectError("mask_size", f"[obj {truth.name}] {truth.masks[start]} has not the size of the frames")
+            raise ObjectError("mask_size", f"[obj {truth.name}] {truth.masks[start]} has not the size of "
+                                           f"the frames")
         if not mask.any():
-            raise ObjectError("empty_prompt_mask", f"[obj {truth.name}] empty mask at {start}, skipping object")
+            raise ObjectError("empty_prompt_mask", f"[obj {truth.name}] empty mask at {start}, skipping "
+                                                   f"object")
         prompt = prompts.prompt_from_mask(mask, tag.prompt)
         paths = clip.frames[start : start + self._span_length(clip, truth)]
         side = self.loaded[tag.model].choice.imgsz
@@ -198,8 +201,9 @@ class Side:
     def _settle(self, loaded, job):
         """Goes on warming up at the beginning of a turn, until what the other side left behind is over.
 
-        A side that is started anew for each turn loads its engines first and so comes later; this one waits with everything
-        ready, and its first pass may run while the driver still clears away the other's process.
+        A side that is started anew for each turn loads its engines first and so comes later; this
+        one waits with everything ready, and its first pass may run while the driver still clears
+        away the other's process.
         """
         if self.turn_begun is None or not self.args.warmup_runs:
             return
@@ -223,7 +227,8 @@ class Side:
                     except ObjectError as error:
                         row = records.unmeasured(key, self._conditions(tag), error.status, error.code, error)
                         folder.push((v, o, m), row, 0, [row], [])
-                    except Exception as error:  # out of memory, a graph that does not compile, …: this object's alone
+                    # Out of memory, a graph that does not compile, …: this object's alone.
+                    except Exception as error:
                         traceback.print_exc()
                         # PyTorch's errors run over many lines; the first says what it is.
                         why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -242,7 +247,8 @@ class Side:
         passes, tables_of_frames = [], []
         from .run_folder import frame_table
 
-        # CUDA events take the host's time: the stages of a GPU come from a pass of their own, unless no speed is measured anyhow.
+        # CUDA events take the host's time: the stages of a GPU come from a pass of their own,
+        # unless no speed is measured anyhow.
         on_gpu = self.device.type == "cuda"
         apart = on_gpu and not self._exchange()
         for run in range(args.profile_runs):
@@ -286,7 +292,8 @@ class Side:
                 folder.write_masks(key, numbers_of, [unpack(bits, width) for bits in done.masks], done.extra)
         summary, count = records.summarise(passes, args.decode == "inside")
         folder.push(order, summary, count, [row for row, _ in passes], tables_of_frames)
-        self.say(f"{key['video']} {key['object']} {key['model']}: {summary['measured']['speed']['fps']:.2f} fps")
+        self.say(f"{key['video']} {key['object']} {key['model']}: "
+                 f"{summary['measured']['speed']['fps']:.2f} fps")
 
     def _exchange(self):
         """What makes its passes no measurement of speed; None where nothing does."""
@@ -381,7 +388,8 @@ class Side:
             "inputs": self._inputs() | self.taught_by,
             "graphs": {name: hash_ for loaded in self.loaded.values() for name, hash_ in loaded.files.items()},
             "notes": {model: loaded.notes for model, loaded in self.loaded.items()},
-            "gpu_reserved_source": "the driver's count for the process where a pass's observed.process_memory_mib has it, "
+            "gpu_reserved_source": "the driver's count for the process where a pass's "
+                                   "observed.process_memory_mib has it, "
             "else what PyTorch's allocator reserved",
         }
 

@@ -1,7 +1,9 @@
-"""Lists a split as `segtrt bench` does: SA-V layout (JPEG frames) or DAVIS layout, clips, objects, mask files.
+"""Lists a split as `segtrt bench` does: SA-V layout (JPEG frames) or DAVIS layout, clips, objects,
+mask files.
 
-The rules are those of segtrt's crates/vos/src/dataset: names in code point order, the manifest's order where there is one,
-frame N is the JPEG whose name says N, a mask's stem is the number of its frame.
+The rules are those of segtrt's crates/vos/src/dataset: names in code point order, the manifest's
+order where there is one, frame N is the JPEG whose name says N, a mask's stem is the number of its
+frame.
 """
 
 import hashlib
@@ -43,7 +45,8 @@ class ObjectTruth:
             channels = values.shape[2]
             values = values[..., : channels - (channels in (2, 4))]
             if channels > 2 and self.id is not None:
-                raise ObjectError("mask_without_ids", f"{path} is an RGB image, so object {self.id} cannot be told")
+                raise ObjectError("mask_without_ids", f"{path} is an RGB image, so object {self.id} cannot "
+                                                      f"be told")
             values = values.any(axis=2) if self.id is None else values[..., 0]
         return values > 0 if self.id is None else values == self.id
 
@@ -60,7 +63,8 @@ class Clip:
         """{"<video>/frames": ..., "<video>/masks": ...} as in segtrt's sidecar."""
         masks = [path for truth in self.objects for _, path in sorted(truth.masks.items())]
         return {
-            f"{self.video}/{kind}": sha256_of_files(files) for kind, files in (("frames", self.frames), ("masks", masks))
+            f"{self.video}/{kind}": sha256_of_files(files)
+            for kind, files in (("frames", self.frames), ("masks", masks))
         }
 
 
@@ -70,17 +74,21 @@ class Split:
     def __init__(self, directory, name):
         self.root, self.name = Path(directory), name
         if not self.root.is_dir():
-            raise RunError(f"split directory {directory} does not exist", "pass the split with --split-dir", usage=True)
+            raise RunError(f"split directory {directory} does not exist", "pass the split with "
+                                                                          "--split-dir", usage=True)
         if Path(name).name != name:
-            raise RunError(f"split name {name!r} is not a plain name", "--split-name takes a name like sav_val", usage=True)
+            raise RunError(f"split name {name!r} is not a plain name", "--split-name takes a name like "
+                                                                       "sav_val", usage=True)
         self.davis = not (self.root / SAV[0]).is_dir() and (self.root / DAVIS[0]).is_dir()
         frames, masks = (self.root / part for part in (DAVIS if self.davis else SAV))
         for folder in (frames, masks):
             if not folder.is_dir():
                 raise RunError(
-                    f"{folder} is missing: {directory} is neither a SA-V split (JPEGImages_24fps, Annotations_6fps) "
+                    f"{folder} is missing: {directory} is neither a SA-V split (JPEGImages_24fps, "
+                    f"Annotations_6fps) "
                     "nor DAVIS (JPEGImages/480p, Annotations/480p)",
-                    "point --split-dir at the folder that holds them; frames in video files must be extracted first",
+                    "point --split-dir at the folder that holds them; frames in video files must be "
+                    "extracted first",
                     usage=True,
                 )
         self.frames, self.masks = frames, masks
@@ -90,13 +98,20 @@ class Split:
         places = [self.root / list_ for list_ in DAVIS_LISTS] if self.davis else [self.root]
         manifest = next((p / f"{self.name}.txt" for p in places if (p / f"{self.name}.txt").is_file()), None)
         if manifest is not None:
-            lines = [line.strip() for line in manifest.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+            lines = [
+                line.strip()
+                for line in manifest.read_text(encoding="utf-8-sig").splitlines()
+                if line.strip()
+            ]
             # DAVIS 2016 lists pairs of files; the folder is the video.
-            ids = list(dict.fromkeys(Path(x.split()[0]).parent.name or x for x in lines)) if self.davis else lines
+            ids = list(dict.fromkeys(Path(x.split()[0]).parent.name or x
+                                     for x in lines)) if self.davis else lines
         else:
             ids = [p.name for p in _entries(self.frames) if p.is_dir()]
         if not ids:
-            raise RunError(f"the split {self.root} names no video", "add videos or correct the manifest", usage=True)
+            raise RunError(f"the split {self.root} names no video",
+                           "add videos or correct the manifest",
+                           usage=True)
         return ids[:limit] if limit else ids
 
     def clip(self, video, limit_objects=0):
@@ -167,7 +182,8 @@ def _in_order(folder, frames):
         if found is None or found != (numbers[0][0], number):
             raise ObjectError(
                 "frame_names",
-                f"the frames of {folder}: {path.name} comes where frame {number} belongs; the frames must be numbered "
+                f"the frames of {folder}: {path.name} comes where frame {number} belongs; the frames must "
+                f"be numbered "
                 "0, 1, 2, ... (00000.jpg, 00001.jpg, ...) without a gap. Restore, rename or remove the file",
             )
     return frames

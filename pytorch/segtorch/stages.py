@@ -1,8 +1,9 @@
 """Splits a frame's time into segtrt's stages, by events on a GPU and by the host's clock on a CPU.
 
-A stage ends where the next begins, so the stages of a frame add up to what lies between its first and last mark:
-on a GPU the gaps in which it waits for the host are inside the stage before them. Nothing is read back before the
-pass is over. The same marks are NVTX ranges of segtrt's names in its domain, where the package `nvtx` is installed.
+A stage ends where the next begins, so the stages of a frame add up to what lies between its first
+and last mark: on a GPU the gaps in which it waits for the host are inside the stage before them.
+Nothing is read back before the pass is over. The same marks are NVTX ranges of segtrt's names in
+its domain, where the package `nvtx` is installed.
 """
 
 import time
@@ -34,8 +35,8 @@ def _nvtx_domain():
 
 
 class StageClock:
-    """One pass's marks. `begin(stage)` ends the stage before; `frame()` and `end()` enclose a frame's work, `done()`
-    follows when the host has waited for it."""
+    """One pass's marks. `begin(stage)` ends the stage before; `frame()` and `end()` enclose a
+    frame's work, `done()` follows when the host has waited for it."""
 
     def __init__(self, on_gpu):
         self.on_gpu = on_gpu

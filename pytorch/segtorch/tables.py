@@ -128,15 +128,13 @@ PACE = [_condition("mode")] + [
 NEW = DETAIL + BELIEF + PACE
 
 SUMMARY = (
-    [VIDEO, OBJECT, MODEL, IMGSZ, PRECISION, FRAMES, _plain("processed_end_frame", "processed_end_frame"), FPS, LATENCY]
-    + MEMORY
-    + QUALITY
-    + [_plain("overlay", "overlay"), _part("input_H", "input_size", 0), _part("input_W", "input_size", 1)]
-    + INFER
-    + [SETUP]
-    + OUTCOME
-    + NEW
-)
+    [
+        VIDEO, OBJECT, MODEL, IMGSZ, PRECISION, FRAMES,
+        _plain("processed_end_frame", "processed_end_frame"), FPS, LATENCY
+    ] + MEMORY + QUALITY +
+    [_plain("overlay", "overlay"),
+     _part("input_H", "input_size", 0),
+     _part("input_W", "input_size", 1)] + INFER + [SETUP] + OUTCOME + NEW)
 PROFILE = (
     [VIDEO, OBJECT, MODEL, _plain("run", "run"), IMGSZ, FRAMES, FPS, LATENCY]
     + MEMORY

@@ -1,7 +1,7 @@
 """The GPU's sensors during a pass, by NVML where the package nvidia-ml-py is installed.
 
-The record is the one of segtrt's `observed`; what a board does not tell is None. A thread reads every 100 ms, and
-once at both ends of a pass; its calls into NVML do not hold Python's lock.
+The record is the one of segtrt's `observed`; what a board does not tell is None. A thread reads
+every 100 ms, and once at both ends of a pass; its calls into NVML do not hold Python's lock.
 """
 
 import os
@@ -135,7 +135,8 @@ class Telemetry:
 
 
 def company(processes, own_pid):
-    """Who computes on the GPU: others beside this process, and the memory of this one, as segtrt tells them."""
+    """Who computes on the GPU: others beside this process, and the memory of this one, as segtrt
+    tells them."""
     pids = {process.pid for process in processes}
     mine = [p for p in processes if p.pid == own_pid]
     if not mine and len(processes) == 1:
@@ -213,7 +214,8 @@ class Window:
 
 
 def beside_idle(seen, waiting):
-    """Sensors beside so many processes that have the GPU open and wait for their turn: these do not compute."""
+    """Sensors beside so many processes that have the GPU open and wait for their turn: these do not
+    compute."""
     if not waiting:
         return seen
     others = seen["other_processes"]

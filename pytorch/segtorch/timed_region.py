@@ -3,15 +3,20 @@
 from . import logits
 
 REGION = (
-    "One frame's latency runs from its RGB pixels in host memory to its mask at video resolution in host memory and "
-    "its memory written to the bank, by the host's clock; on a GPU the host waits for the device at the end of each "
-    "frame. Inside: upload, resize and normalise, encoder, prompt or track, memory, upsampling, threshold, download. "
-    "The prompted frame counts for fps and not for percentiles. Outside: loading (setup_ms), compiling (compile_s), "
+    "One frame's latency runs from its RGB pixels in host memory to its mask at video resolution in host "
+    "memory and "
+    "its memory written to the bank, by the host's clock; on a GPU the host waits for the device at the "
+    "end of each "
+    "frame. Inside: upload, resize and normalise, encoder, prompt or track, memory, upsampling, threshold, "
+    "download. "
+    "The prompted frame counts for fps and not for percentiles. Outside: loading (setup_ms), compiling "
+    "(compile_s), "
     "warm-up passes, ground truth and files. A stage ends where the next begins. "
 )
 STAGES = {
     False: "Stage times are from the host's clock between the calls into the model.",
-    True: "Stage times and gpu_ms are from CUDA events between the calls into the model, in a pass of their own behind each recorded "
+    True: "Stage times and gpu_ms are from CUDA events between the calls into the model, in a pass of "
+          "their own behind each recorded "
     "one, which records none (stages_apart).",
 }
 DECODE = {

@@ -1,8 +1,9 @@
 """The same models in Hugging Face's transformers, as a cross-check: another implementation, the same weights.
 
-The weights come from Meta's predictor, built as ever, so that seeds, overlays and checkpoints mean the same. The
-exporter knows how transformers' tensor names become Meta's; it is run on tensors of consecutive numbers, which tells
-where each number of transformers' model lies in Meta's, renamed, split or joined.
+The weights come from Meta's predictor, built as ever, so that seeds, overlays and checkpoints mean
+the same. The exporter knows how transformers' tensor names become Meta's; it is run on tensors of
+consecutive numbers, which tells where each number of transformers' model lies in Meta's, renamed,
+split or joined.
 """
 
 import time
@@ -43,7 +44,8 @@ def build(name):
     try:
         import transformers
     except ImportError as error:
-        raise RunError("the Python package transformers is missing", "pip install 'transformers>=5.17'") from error
+        raise RunError("the Python package transformers is missing",
+                       "pip install 'transformers>=5.17'") from error
     if name in _HIERA:
         from transformers.models.sam2_video.modeling_sam2_video import Sam2VideoInferenceSession as Session
 
@@ -79,7 +81,8 @@ def copy_weights(theirs, meta):
     renamed = {k: v for k, v in to_meta_names(places).items() if not k.endswith("num_batches_tracked")}
     if renamed.keys() != known.keys():
         odd = sorted(renamed.keys() ^ known.keys())
-        raise RunError(f"transformers' tensors are not Meta's: {', '.join(odd[:4])}", "use --implementation meta")
+        raise RunError(f"transformers' tensors are not Meta's: {', '.join(odd[:4])}",
+                       "use --implementation meta")
     values, filled = torch.zeros(start), torch.zeros(start, dtype=torch.bool)
     for key, where in renamed.items():
         values[where.reshape(-1)] = known[key].float().reshape(-1)
@@ -89,9 +92,11 @@ def copy_weights(theirs, meta):
         if bool(filled[where].all()):
             tensor.copy_(values[where].reshape(tensor.shape))
         elif key.startswith("shared_image_embedding."):
-            tensor.copy_(known["sam_prompt_encoder.pe_layer.positional_encoding_gaussian_matrix"].reshape(tensor.shape))
+            tensor.copy_(known["sam_prompt_encoder.pe_layer.positional_encoding_gaussian_matrix"].reshape(
+                tensor.shape))
         elif not key.endswith("num_batches_tracked"):
-            raise RunError(f"nothing in Meta's weights belongs to transformers' {key}", "use --implementation meta")
+            raise RunError(f"nothing in Meta's weights belongs to transformers' {key}",
+                           "use --implementation meta")
 
 
 def load(tag, choice, args, device, stages):
@@ -116,7 +121,8 @@ def load(tag, choice, args, device, stages):
     memory_dtype = torch.float16 if args.precision == "fp16" else None
     session = TransformersSession(model, session_class, stages, memory_dtype, drop=not args.keep_memories)
     notes = [
-        f"transformers {transformers.__version__}: its model in place of Meta's, with weights copied from it; "
+        f"transformers {transformers.__version__}: its model in place of Meta's, with weights copied from "
+        f"it; "
         "setup_ms includes building both"
     ]
     return meta_model.Loaded(

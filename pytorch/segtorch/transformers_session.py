@@ -7,7 +7,8 @@ from torch.nn import functional as F
 from . import compiling
 from .meta_session import MEMORIES, POINTERS
 
-PARTS = ("vision_encoder", "memory_attention", "memory_encoder", "prompt_encoder", "mask_decoder", "spatial_perceiver")
+PARTS = ("vision_encoder", "memory_attention", "memory_encoder", "prompt_encoder", "mask_decoder",
+         "spatial_perceiver")
 
 
 class TransformersSession:
@@ -48,13 +49,18 @@ class TransformersSession:
         self.scores, self.ious = [], []
         self._prompted = False
         device = next(self.model.parameters()).device
-        places = {"inference_device": device, "inference_state_device": device, "video_storage_device": device}
+        places = {
+            "inference_device": device, "inference_state_device": device, "video_storage_device": device
+        }
         session = self.session_class(video_height=height, video_width=width, dtype=torch.float32, **places)
         session.processed_frames = feed
         self._prompt(session, prompt, height, width)
         for frame in range(len(feed)):
             out = self.model(inference_session=session, frame_idx=frame)
-            logits = F.interpolate(out.pred_masks.float(), size=(height, width), mode="bilinear", align_corners=False)
+            logits = F.interpolate(out.pred_masks.float(),
+                                   size=(height, width),
+                                   mode="bilinear",
+                                   align_corners=False)
             bank = session.output_dict_per_obj[0]
             stored = bank["cond_frame_outputs"].get(frame) or bank["non_cond_frame_outputs"][frame]
             self._bank(bank, frame)
@@ -67,14 +73,21 @@ class TransformersSession:
         side, index = self.model.image_size, session.obj_id_to_idx(1)
         if prompt.kind == "mask":
             mask = torch.from_numpy(prompt.mask)[None, None].to(session.inference_device).float()
-            square = F.interpolate(mask, size=(side, side), align_corners=False, mode="bilinear", antialias=True)
+            square = F.interpolate(mask,
+                                   size=(side, side),
+                                   align_corners=False,
+                                   mode="bilinear",
+                                   antialias=True)
             session.add_mask_inputs(index, 0, (square >= 0.5).float())
         else:
-            points = np.array(prompt.points if prompt.kind == "points" else prompt.box, np.float32).reshape(1, 1, -1, 2)
+            points = np.array(prompt.points if prompt.kind == "points" else prompt.box,
+                              np.float32).reshape(1, 1, -1, 2)
             labels = [1] * points.shape[2] if prompt.kind == "points" else [2, 3]
             # In Meta's order: divided by the video's size, then times the network's.
             coords = torch.from_numpy(points) / torch.tensor([width, height]) * side
-            inputs = {"point_coords": coords, "point_labels": torch.tensor(labels, dtype=torch.int32)[None, None]}
+            inputs = {
+                "point_coords": coords, "point_labels": torch.tensor(labels, dtype=torch.int32)[None, None]
+            }
             session.add_point_inputs(index, 0, inputs)
         session.obj_with_new_inputs = [1]
 

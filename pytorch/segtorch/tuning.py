@@ -1,9 +1,11 @@
-"""Settings beside Meta's code that change results by rounding at most and may make it faster; those that depend on the GPU are tried.
+"""Settings beside Meta's code that change results by rounding at most and may make it faster; those
+that depend on the GPU are tried.
 
-`half-weights`: what autocast casts in every frame is cast once. `cudnn-benchmark`: cuDNN times its algorithms. `channels-last`: the
-image encoder's convolutions get their weights in that order. The first only takes work away. The others are tried on the image
-encoder, replayed as a CUDA graph so that the host's speed has no part in it, and kept where they are the fastest. The trial is
-eager: nothing is compiled twice.
+`half-weights`: what autocast casts in every frame is cast once. `cudnn-benchmark`: cuDNN times its
+algorithms. `channels-last`: the image encoder's convolutions get their weights in that order. The
+first only takes work away. The others are tried on the image encoder, replayed as a CUDA graph so
+that the host's speed has no part in it, and kept where they are the fastest. The trial is eager:
+nothing is compiled twice.
 """
 
 import itertools
@@ -42,7 +44,8 @@ def apply(encoder, settings):
 
 
 def tune(loaded, settings, device):
-    """Gives a model the settings that were asked for or, with `auto` on a GPU, the fastest; what was tried and kept, for the sidecar."""
+    """Gives a model the settings that were asked for or, with `auto` on a GPU, the fastest; what
+    was tried and kept, for the sidecar."""
     tried = []
     if settings != AUTO:
         kept = [name for name in settings if name != HALF_WEIGHTS]
@@ -55,7 +58,8 @@ def tune(loaded, settings, device):
 
 
 def choose(encoder, side, device, clock=None):
-    """Tries the settings on the image encoder and leaves it with the fastest: (those kept, [{settings, encoder_ms}])."""
+    """Tries the settings on the image encoder and leaves it with the fastest: (those kept,
+    [{settings, encoder_ms}])."""
     clock = clock or _graph_ms
     image = torch.randn((1, 3, side, side), device=device)
     tried = []

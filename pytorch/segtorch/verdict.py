@@ -1,6 +1,7 @@
 """Whether a pass's speed may be believed: segtrt's rules (crates/vos/src/verdict), and one of PyTorch's own.
 
-`compiled_inside` is a fault where torch.compile made a graph during a recorded pass: then compilation was timed.
+`compiled_inside` is a fault where torch.compile made a graph during a recorded pass: then
+compilation was timed.
 """
 
 from statistics import fmean, median, pstdev
@@ -23,8 +24,8 @@ _SETTINGS = {"clocks_setting", "display_setting"}
 
 
 def judge(latencies, residues, on_gpu, observed, graphs_made, exchange=None):
-    """The verdict of a pass: latencies and unexplained parts of all its frames, ms. `exchange` is what makes it no
-    measurement at all."""
+    """The verdict of a pass: latencies and unexplained parts of all its frames, ms. `exchange` is
+    what makes it no measurement at all."""
     t, found = THRESHOLDS, []
 
     def add(weight, code, sentence):
@@ -33,7 +34,8 @@ def judge(latencies, residues, on_gpu, observed, graphs_made, exchange=None):
     if exchange:
         found.append(exchange)
     if graphs_made:
-        add("fault", "compiled_inside", f"torch.compile made {graphs_made} graphs during the pass; raise --warmup-runs")
+        add("fault", "compiled_inside", f"torch.compile made {graphs_made} graphs during the pass; raise "
+                                        f"--warmup-runs")
     if observed is not None:
         _sensors(observed, t, add)
     elif on_gpu:
@@ -53,12 +55,15 @@ def _judgement(findings):
 def _sensors(seen, t, add):
     throttling = [word for word in seen["limits"] or [] if word not in _SETTINGS]
     if throttling:
-        add("fault", "throttled", f"the clocks were held down ({'+'.join(throttling)}); remove the cause, measure again")
+        add("fault", "throttled", f"the clocks were held down ({'+'.join(throttling)}); remove the cause, "
+                                  f"measure again")
     low, high = seen["sm_clock_min_mhz"], seen["sm_clock_max_mhz"]
     if low is not None and high and (high - low) / high > t["clock_drift"]:
-        add("fault", "clock_drift", f"the SM clock moved between {low:.0f} and {high:.0f} MHz; lock it or warm up longer")
+        add("fault", "clock_drift", f"the SM clock moved between {low:.0f} and {high:.0f} MHz; lock it or "
+                                    f"warm up longer")
     if seen["other_processes"]:
-        add("fault", "other_process", f"{seen['other_processes']} other processes had work on the GPU; stop them")
+        add("fault", "other_process", f"{seen['other_processes']} other processes had work on the GPU; "
+                                      f"stop them")
     if seen["readings"] < t["readings"]:
         add("note", "few_readings", f"the sensors were read {seen['readings']} times; run longer clips")
 
@@ -75,18 +80,21 @@ def _steadiness(steady, t, add):
     middle = median(steady)
     spread = pstdev(steady) / fmean(steady)
     if spread > t["spread"]:
-        add("fault", "unsteady", f"the latencies spread by {100 * spread:.0f} % of their mean; stop other programs")
+        add("fault", "unsteady", f"the latencies spread by {100 * spread:.0f} % of their mean; stop other "
+                                 f"programs")
     half = len(steady) // 2
     drift = (median(steady[half:]) - median(steady[:half])) / middle
     if abs(drift) > t["drift"]:
         way = "slower" if drift > 0 else "faster"
-        add("fault", "drift", f"the second half of the frames was {100 * abs(drift):.0f} % {way} than the first")
+        add("fault", "drift", f"the second half of the frames was {100 * abs(drift):.0f} % {way} than the "
+                              f"first")
     allowed = max(t["outlier_mads"] * median([abs(x - middle) for x in steady]), t["outlier_least"] * middle)
     far = sum(abs(x - middle) > allowed for x in steady)
     if far:
         add("note", "outliers", f"{far} of {len(steady)} frames lie far from the median of {middle:.3f} ms")
     if len(steady) < t["p99_frames"]:
-        add("note", "p99_of_few", f"the 99th percentile of {len(steady)} frames is hardly more than the slowest one")
+        add("note", "p99_of_few", f"the 99th percentile of {len(steady)} frames is hardly more than the "
+                                  f"slowest one")
 
 
 def pool(verdicts):

@@ -1,7 +1,7 @@
 """Which weights a model gets: those of an exported bundle, a checkpoint, or a random seed with an overlay.
 
-With --bundle the manifest decides and everything is compared with it: the model, the image side, the seed, the
-hash of the checkpoint or overlay, how many of its tensors were taken.
+With --bundle the manifest decides and everything is compared with it: the model, the image side,
+the seed, the hash of the checkpoint or overlay, how many of its tensors were taken.
 """
 
 import tomllib
@@ -28,11 +28,15 @@ def choose(model, imgsz, bundles, checkpoint, seed, overlay):
     default_side = 256 if model == "edgetam_mini" else 1024
     if bundles:
         if checkpoint is not None and overlay is not None:
-            raise RunError("--checkpoint and --weights-overlay exclude one another", "give one of them", usage=True)
+            raise RunError("--checkpoint and --weights-overlay exclude one another",
+                           "give one of them",
+                           usage=True)
         folder, manifest = _find(model, imgsz, bundles)
         return _from_bundle(folder, manifest, checkpoint, seed, overlay)
     if checkpoint is not None and (seed is not None or overlay is not None):
-        raise RunError("a checkpoint is complete", "leave out --random-weights and --weights-overlay", usage=True)
+        raise RunError("a checkpoint is complete",
+                       "leave out --random-weights and --weights-overlay",
+                       usage=True)
     if checkpoint is None and seed is None:
         raise RunError(
             f"no weights were chosen for {model}",
@@ -57,7 +61,8 @@ def _manifest(folder):
     try:
         return tomllib.loads((folder / "manifest.toml").read_text())
     except (OSError, tomllib.TOMLDecodeError) as error:
-        raise RunError(f"{folder}/manifest.toml is not readable: {error}", "export the bundle anew") from error
+        raise RunError(f"{folder}/manifest.toml is not readable: {error}",
+                       "export the bundle anew") from error
 
 
 def _find(model, imgsz, bundles):
@@ -76,14 +81,17 @@ def _find(model, imgsz, bundles):
     ]
     wanted = f"{model}{f' at {imgsz} px' if imgsz else ''}"
     if not fits:
-        there = ", ".join(f"{m['model']['name']} at {m['model']['imgsz']} px" for _, m in found) or "no bundle"
-        raise RunError(
-            f"--bundle holds no bundle of {wanted}: found {there}", "export it with onnx/export.py", usage=True
-        )
+        there = ", ".join(f"{m['model']['name']} at {m['model']['imgsz']} px"
+                          for _, m in found) or "no bundle"
+        raise RunError(f"--bundle holds no bundle of {wanted}: found {there}",
+                       "export it with onnx/export.py",
+                       usage=True)
     if len({manifest["model"]["imgsz"] for _, manifest in fits}) > 1:
         raise RunError(f"--bundle holds {model} at several sizes", "choose one with --imgsz", usage=True)
     if len({repr(sorted(manifest["weights"].items())) for _, manifest in fits}) > 1:
-        raise RunError(f"--bundle holds {wanted} with different weights", "name one bundle's folder", usage=True)
+        raise RunError(f"--bundle holds {wanted} with different weights",
+                       "name one bundle's folder",
+                       usage=True)
     return fits[0]
 
 
@@ -99,9 +107,13 @@ def _from_bundle(folder, manifest, checkpoint, seed, overlay):
             )
         return Choice(side, path, None, None, folder, weights)
     if checkpoint is not None:
-        raise RunError(f"{folder} has random weights, not a checkpoint's", "leave out --checkpoint", usage=True)
+        raise RunError(f"{folder} has random weights, not a checkpoint's",
+                       "leave out --checkpoint",
+                       usage=True)
     if seed is not None and seed != weights["seed"]:
-        raise RunError(f"{folder} has seed {weights['seed']}, not {seed}", "leave out --random-weights", usage=True)
+        raise RunError(f"{folder} has seed {weights['seed']}, not {seed}",
+                       "leave out --random-weights",
+                       usage=True)
     if "overlay_file" not in weights:
         if overlay is not None:
             raise RunError(f"{folder} has no overlay", "leave out --weights-overlay", usage=True)
@@ -130,5 +142,6 @@ def verify(choice, loaded):
     # The file may have been renamed; its hash is what counts.
     differing = [k for k in differing if k not in ("overlay_file", "checkpoint_file")]
     if differing:
-        told = "; ".join(f"{k} is {loaded.get(k)}, the bundle says {choice.expected.get(k)}" for k in differing)
+        told = "; ".join(
+            f"{k} is {loaded.get(k)}, the bundle says {choice.expected.get(k)}" for k in differing)
         raise RunError(f"these are not the weights of {choice.bundle}: {told}", "use the file of the export")

@@ -110,8 +110,9 @@ pub struct Frames<'a> {
     pub geometry: &'a Geometry,
 }
 
-/// Runs `network` over `frames` for all `objects`, whose spans lie on one grid. `logits` has what logits leave and enter, in
-/// the objects' order; `keep` says of which frames (object, index) `take` gets the mask.
+/// Runs `network` over `frames` for all `objects`, whose spans lie on one grid. `logits` has what
+/// logits leave and enter, in the objects' order; `keep` says of which frames (object, index)
+/// `take` gets the mask.
 ///
 /// # Errors
 /// A frame that cannot be decoded, a network that fails, or an error of `take`.
@@ -176,7 +177,8 @@ pub fn run_pass<N: Network>(
     Ok(passes)
 }
 
-/// The frames that objects are fed together, from the first one's first to the last one's last; they lie on one grid.
+/// The frames that objects are fed together, from the first one's first to the last one's last;
+/// they lie on one grid.
 pub fn all_frames(tracked: &[Tracked]) -> Option<Span> {
     let (start, end) = (|t: &Tracked| t.span.start, |t: &Tracked| t.span.end);
     let (start, end) = tracked.iter().map(start).min().zip(tracked.iter().map(end).max())?;

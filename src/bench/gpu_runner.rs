@@ -19,7 +19,7 @@ use runtime::pipeline::{
     self, Engines, FrameResult, JpegDecoder, ObjectSpan, PassError, PassPlan, Pipeline,
 };
 use tensorrt::Runtime;
-use vos::bundle::Manifest;
+use vos::bundle::{FusedPart, Manifest, MaskDecoderPart, MemoryEncoderPart, Trunk};
 use vos::geometry::Geometry;
 use vos::logits::rounded;
 use vos::mask::Mask;
@@ -46,6 +46,8 @@ pub struct Opened {
     pub library: String,
     /// The same without the library's file, nor what it was told to do.
     pub version: String,
+    /// Compute capability of the GPU, 90 for 9.0; none where no engine runs.
+    pub sm: Option<u32>,
     /// From opened driver to engines that can be run, ms.
     pub load_ms: f64,
 }
@@ -84,17 +86,22 @@ impl GpuRunner {
             version: release.numbers(),
             precision: engines.manifest.precision,
             track: steps.track.variant(),
-            cuda_trunk: false,
-            cuda_mask_decoder: steps.track.has_cuda_decoder(),
+            cuda_parts: Vec::new(),
             ampere_plus,
-            cuda_memory_encoder: steps.memory.engine().is_none(),
             graphs: plan.options.graphs,
             encode_batch: plan.options.batch(),
         };
+        let (decoder, memory) = (steps.track.has_cuda_decoder(), steps.memory.engine().is_none());
         let pipeline = Pipeline::new(&gpu, engines, plan.options, nvjpeg.as_ref())?;
         let load_ms = start.elapsed().as_secs_f64() * 1e3;
         let facts = gpu.facts();
-        backend.cuda_trunk = pipeline.products().is_some();
+        let parts = [
+            (pipeline.products().is_some(), Trunk::LABEL),
+            (decoder, MaskDecoderPart::LABEL),
+            (memory, MemoryEncoderPart::LABEL),
+        ];
+        let by_kernels = parts.into_iter().filter(|(is, _)| *is);
+        backend.cuda_parts = by_kernels.map(|(_, label)| label.to_owned()).collect();
         let attention = pipeline.attention().map(|form| format!(", attention from {form}"));
         let trunk =
             pipeline.products().map(|library| format!(", the trunk's products by {library}"));
@@ -118,6 +125,7 @@ impl GpuRunner {
                 trunk.unwrap_or_default(),
                 frames.unwrap_or_default()
             ),
+            sm: Some(facts.sm),
             load_ms,
         };
         let runner = Self { pipeline, plan: plan.clone(), free_before, reserved: 0 };

@@ -76,6 +76,7 @@ impl RuntimePlan {
             library: format!("{} ({})", library.display(), backend::build_info()),
             device: backend::device_name(self.provider),
             backend,
+            sm: None,
             load_ms,
         };
         Ok((Box::new(StepByStep(network)), opened))

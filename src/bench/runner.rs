@@ -46,8 +46,8 @@ pub struct ObjectFrame {
     pub times: FrameTimes,
 }
 
-/// Takes a finished frame of an object and, where the host decoded it, its pixels: interleaved RGB of the clip's size,
-/// lent until the call returns.
+/// Takes a finished frame of an object and, where the host decoded it, its pixels: interleaved RGB
+/// of the clip's size, lent until the call returns.
 pub type Take<'a> = dyn FnMut(ObjectFrame, Option<&[u8]>) -> Result<(), ObjectError> + 'a;
 
 /// A pass over some objects of a clip, which share what objects can share.
@@ -103,8 +103,9 @@ pub trait ClipRunner {
         None
     }
 
-    /// Runs a pass, `repeats` times over its frames; one result for each object, without its masks: `take` gets each
-    /// finished frame of an object. `keep` says of which frames (object, index) it gets the mask.
+    /// Runs a pass, `repeats` times over its frames; one result for each object, without its masks:
+    /// `take` gets each finished frame of an object. `keep` says of which frames (object, index) it
+    /// gets the mask.
     ///
     /// # Errors
     /// A frame that cannot be decoded, a network that fails, or an error of `take`, which ends the pass.

@@ -72,8 +72,8 @@ pub fn check(
 }
 
 /// The usual advice.
-const SAVE: &str = "name a run folder that was written with --save-logits and the same --split-dir, --models, --imgsz, \
-                    --max-clip-frames and --input-frame-stride";
+const SAVE: &str = "name a run folder that was written with --save-logits and the same \
+                    --split-dir, --models, --imgsz, --max-clip-frames and --input-frame-stride";
 
 fn refused(place: &Path, what: &str, advice: &str) -> anyhow::Error {
     UsageError(format!("--teacher {}: {what}; {advice}", place.display())).into()
@@ -201,7 +201,8 @@ fn object_of(
     let wanted = model.imgsz / PIXELS_PER_LOGIT;
     if (frames, side) != (expected.len(), wanted) {
         let what = format!(
-            "found {frames} frames of {side}x{side} logits, expected {} of {wanted}x{wanted} (a quarter of --imgsz {})",
+            "found {frames} frames of {side}x{side} logits, expected {} of {wanted}x{wanted} (a \
+             quarter of --imgsz {})",
             expected.len(),
             model.imgsz
         );

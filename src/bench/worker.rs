@@ -79,6 +79,8 @@ pub struct Loaded {
     pub library: String,
     /// The same without files: what rows of one table must have in common.
     pub version: String,
+    /// Compute capability of the GPU that runs engines, 90 for 9.0.
+    pub sm: Option<u32>,
     /// What does not change of the GPU that is watched.
     pub gpu: Option<serde_json::Map<String, serde_json::Value>>,
 }
@@ -171,14 +173,14 @@ fn lost(runner: &ObjectRunner<'_>, video: &str, name: &str, error: &ObjectError)
 fn load(job: &Job, model: &BenchModel) -> Result<(Box<dyn ClipRunner>, Loaded)> {
     let with_mask = model.tag.prompt == PromptKind::Mask;
     let (runner, opened) = RuntimePlan::of(&job.plan).load(&model.dir, with_mask)?;
-    let Opened { backend, device, load_ms, library, version } = opened;
+    let Opened { backend, device, load_ms, library, version, sm } = opened;
     let conditions = Conditions {
         backend: Some(backend),
         device,
         mode: job.plan.mode(),
         ..conditions(job, model, runner.manifest())
     };
-    let loaded = Loaded { conditions, load_ms, library, version, gpu: None };
+    let loaded = Loaded { conditions, load_ms, library, version, sm, gpu: None };
     Ok((runner, loaded))
 }
 

@@ -2,7 +2,8 @@
 Fetches result folders from other machines over ssh.
 
 ```text
-HOST:PATH → script on stdin of `ssh HOST sh` → listing with checksums → what is missing here → tar stream → files
+HOST:PATH → script on stdin of `ssh HOST sh` → listing with checksums → what is missing here → tar
+stream → files
 ```
 
 Nothing is written on the other machine: it lists, hashes and packs into the connection. A file gets

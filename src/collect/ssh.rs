@@ -95,7 +95,8 @@ pub(super) fn skip_noise(stream: &mut impl BufRead) -> Result<()> {
                 "no archive received: the remote shell printed other output first; silence its login scripts"
             )),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => bail!(
-                "the connection ended before the answer began: check that the machine has a POSIX shell (sh) and its login prints no errors"
+                "the connection ended before the answer began: check that the machine has a POSIX \
+                 shell (sh) and its login prints no errors"
             ),
             Err(error) => return Err(error.into()),
         }

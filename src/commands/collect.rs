@@ -64,7 +64,8 @@ pub fn run(args: CollectArgs) -> Result<Outcome> {
         one.problems.iter().for_each(|problem| eprintln!("Error: {}: {problem}", one.from));
         if one.state == State::Unverified {
             log::warn!(
-                "{}: not verified, and all files fetched again: that machine has neither sha256sum nor shasum",
+                "{}: not verified, and all files fetched again: that machine has neither \
+                 sha256sum nor shasum",
                 one.from
             );
         }

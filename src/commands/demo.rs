@@ -1,5 +1,6 @@
 /*!
-`segtrt demo`: a synthetic clip, `track` and `bench` on it with the demonstration network, a report, and which file to open.
+`segtrt demo`: a synthetic clip, `track` and `bench` on it with the demonstration network, a report,
+and which file to open.
 */
 
 use std::ffi::OsString;
@@ -21,9 +22,10 @@ use vos::synth::SPLIT_NAME;
 
 /// Flags of `segtrt demo`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example: segtrt demo --out demo\n\n\
-    The network edgetam_mini was trained on synthetic shapes: it shows that all works here, and no accuracy. The speeds are of \
-    this machine. Each step is a command of segtrt with its own log in OUT/logs. An earlier demo in the folder is replaced.")]
+#[command(after_help = "Example: segtrt demo --out demo\n\nThe network edgetam_mini was trained \
+                        on synthetic shapes: it shows that all works here, and no accuracy. The \
+                        speeds are of this machine. Each step is a command of segtrt with its own \
+                        log in OUT/logs. An earlier demo in the folder is replaced.")]
 pub struct DemoArgs {
     /// Folder of all files.
     #[arg(long, help_heading = OUTPUT, default_value = "demo", value_name = "DIR")]

@@ -13,10 +13,9 @@ use crate::doctor::{self, Options};
 
 /// What to check in addition to the machine.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example: segtrt doctor --split-dir /data/sav_val --onnx-dir onnx/bundles\n\n\
-    Nothing is changed or measured. Exit code 0: a bench can run on this machine, on CPU or GPU. Exit code 1: it cannot yet."
-)]
+#[command(after_help = "Example: segtrt doctor --split-dir /data/sav_val --onnx-dir \
+                  onnx/bundles\n\nNothing is changed or measured. Exit code 0: a bench can run on \
+                  this machine, on CPU or GPU. Exit code 1: it cannot yet.")]
 pub struct DoctorArgs {
     /// The split to measure.
     #[arg(long, help_heading = DATA, value_name = "DIR")]

@@ -19,19 +19,28 @@ use host::{UsageError, share, shell};
 
 /// Flags of `segtrt fetch`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example: segtrt fetch edgetam sam2.1_tiny\n  \
-    segtrt fetch edgetam --imgsz 512 --precision fp32\n  \
-    segtrt fetch sam2.1_large --checkpoint-only\n\n\
-    Models: edgetam, sam2.1_tiny, sam2.1_small, sam2.1_base_plus, sam2.1_large, from the addresses of their publishers. Checkpoints are \
-    checked against published hashes. The export needs Python 3.11 or newer, and once about 1.5 GB for PyTorch. \
-    HTTPS_PROXY, NO_PROXY and CURL_CA_BUNDLE hold. Files go to ~/.local/share/segtrt, or to the folder in SEGTRT_SHARE.\n\n\
-    Without a network: segtrt fetch edgetam --checkpoint edgetam.pt")]
+#[command(
+    after_help = "Example: segtrt fetch edgetam sam2.1_tiny\n  segtrt fetch edgetam --imgsz \
+                        512 --precision fp32\n  segtrt fetch sam2.1_large \
+                        --checkpoint-only\n\nModels: edgetam, sam2.1_tiny, sam2.1_small, \
+                        sam2.1_base_plus, sam2.1_large, from the addresses of their publishers. \
+                        Checkpoints are checked against published hashes. The export needs Python \
+                        3.11 or newer, and once about 1.5 GB for PyTorch. HTTPS_PROXY, NO_PROXY \
+                        and CURL_CA_BUNDLE hold. Files go to ~/.local/share/segtrt, or to the \
+                        folder in SEGTRT_SHARE.\n\nWithout a network: segtrt fetch edgetam \
+                        --checkpoint edgetam.pt"
+)]
 pub struct FetchArgs {
     /// Models, such as edgetam or sam2.1_tiny.
     #[arg(value_name = "MODEL", required = true)]
     pub models: Vec<String>,
     /// Export this file, Meta's .pt or .safetensors, and fetch no checkpoint.
-    #[arg(long, help_heading = MODEL, value_name = "FILE", conflicts_with_all = ["mirror", "checkpoint_only"])]
+    #[arg(
+        long,
+        help_heading = MODEL,
+        value_name = "FILE",
+        conflicts_with_all = ["mirror", "checkpoint_only"]
+    )]
     pub checkpoint: Option<PathBuf>,
     /// Do not export.
     #[arg(long, help_heading = MODEL)]
@@ -40,7 +49,13 @@ pub struct FetchArgs {
     #[arg(long, help_heading = MODEL)]
     pub imgsz: Option<usize>,
     /// Precisions to export: fp32 for the CPU and selftest, fp16 for engines.
-    #[arg(long, help_heading = MODEL, value_delimiter = ',', default_value = "fp32,fp16", value_parser = ["fp32", "fp16"])]
+    #[arg(
+        long,
+        help_heading = MODEL,
+        value_delimiter = ',',
+        default_value = "fp32,fp16",
+        value_parser = ["fp32", "fp16"]
+    )]
     pub precision: Vec<String>,
     /// Folder with the checkpoints under their publishers' names, such as
     /// https://huggingface.co/facebook/sam2.1-hiera-tiny/resolve/main.
@@ -60,7 +75,13 @@ pub struct FetchArgs {
     #[arg(long, help_heading = OUTPUT)]
     pub force: bool,
     /// Give up a transfer without data after this many seconds.
-    #[arg(long, help_heading = DATA, value_name = "SECONDS", default_value_t = 60, value_parser = parse_stall_limit)]
+    #[arg(
+        long,
+        help_heading = DATA,
+        value_name = "SECONDS",
+        default_value_t = 60,
+        value_parser = parse_stall_limit
+    )]
     pub stall_limit: u64,
 }
 
@@ -93,8 +114,8 @@ pub fn run(args: FetchArgs) -> Result<Outcome> {
     let script = share::resolve(Path::new("onnx/export.py"));
     let Some(sources) = script.parent().and_then(Path::parent).filter(|_| script.is_file()) else {
         bail!(
-            "the exporter is not here (onnx/export.py): it comes with segtrt's archive and with make install, as share/segtrt; \
-             --checkpoint-only fetches without it"
+            "the exporter is not here (onnx/export.py): it comes with segtrt's archive and with \
+             make install, as share/segtrt; --checkpoint-only fetches without it"
         );
     };
     let mut environment = None::<Environment>;
@@ -130,8 +151,8 @@ fn models(args: &FetchArgs) -> Result<Vec<&'static Released>> {
         let Some(model) = fetch::by_name(name) else {
             let known: Vec<&str> = MODELS.iter().map(|model| model.name).collect();
             bail!(UsageError(format!(
-                "no released checkpoint is called {name}; known are {}; for example: segtrt fetch edgetam. Own weights: \
-                 --checkpoint FILE",
+                "no released checkpoint is called {name}; known are {}; for example: segtrt fetch \
+                 edgetam. Own weights: --checkpoint FILE",
                 known.join(", ")
             )));
         };

@@ -19,8 +19,8 @@ pub const GLOBAL: &str = "Global";
 /// All of them, in the order of every `--help`.
 pub const ORDER: [&str; 6] = [DATA, MODEL, MEASURING, GPU, OUTPUT, GLOBAL];
 
-/// Puts the groups of a command and its subcommands into their order. clap shows a group where its first flag was
-/// declared, and `mut_arg` moves a flag behind all others.
+/// Puts the groups of a command and its subcommands into their order. clap shows a group where its
+/// first flag was declared, and `mut_arg` moves a flag behind all others.
 pub fn in_order(command: clap::Command) -> clap::Command {
     let command = command.mut_subcommands(in_order);
     ORDER.into_iter().fold(command, |command, heading| {

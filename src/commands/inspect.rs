@@ -15,10 +15,11 @@ use host::printable::printable;
 
 /// Flags of `segtrt inspect`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
-    segtrt inspect onnx/bundles/edgetam_mini_256_fp32/track.onnx\n  \
-    segtrt inspect engines/orin/edgetam_1024_fp16 --json\n\n\
-    TensorRT opens a plan in its own process, if its release and GPU are here. Otherwise the report comes from the plan's manifest.")]
+#[command(after_help = "Examples:\n  segtrt inspect \
+                        onnx/bundles/edgetam_mini_256_fp32/track.onnx\n  segtrt inspect \
+                        engines/orin/edgetam_1024_fp16 --json\n\nTensorRT opens a plan in its own \
+                        process, if its release and GPU are here. Otherwise the report comes from \
+                        the plan's manifest.")]
 pub struct InspectArgs {
     /// ONNX files, plans, bundles, engine folders, or folders of them.
     #[arg(required = true, value_name = "FILE")]

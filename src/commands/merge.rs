@@ -17,11 +17,11 @@ use vos::files::atomic;
 
 /// Flags of `segtrt merge`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example: segtrt merge collected_results/nsight_experiment_* -o final_comparison.csv\n\n\
-    The columns platform, hostname and timestamp come first. Columns of some tables come last and are empty for the others. \
-    Values are copied unchanged. Repeated rows are kept and reported. A damaged or missing table is skipped and named; the exit code is then 1."
-)]
+#[command(after_help = "Example: segtrt merge collected_results/nsight_experiment_* -o \
+                  final_comparison.csv\n\nThe columns platform, hostname and timestamp come \
+                  first. Columns of some tables come last and are empty for the others. Values \
+                  are copied unchanged. Repeated rows are kept and reported. A damaged or missing \
+                  table is skipped and named; the exit code is then 1.")]
 pub struct MergeArgs {
     /// Result folders or CSV files of segtrt or its predecessor; LABEL=PATH names the platform of a
     /// run.

@@ -21,12 +21,13 @@ use vos::telemetry::Options;
 
 /// Flags of `segtrt monitor`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
-    segtrt monitor --log memory.csv --duration 60\n  \
-    segtrt monitor --log memory.csv --extra -- segtrt bench --split-dir demo/split --models edgetam_mini_points\n\n\
-    Columns: timestamp, gpu_used_gb, gpu_total_gb, gpu_percent, ram_used_gb, ram_total_gb, ram_percent. A GB is 2^30 bytes. \
-    On a Jetson, GPU and host share one memory: it is in the ram columns, and the gpu columns are zero. \
-    Memory is of the whole machine. --extra adds the command's own memory as the last column.")]
+#[command(after_help = "Examples:\n  segtrt monitor --log memory.csv --duration 60\n  segtrt \
+                        monitor --log memory.csv --extra -- segtrt bench --split-dir demo/split \
+                        --models edgetam_mini_points\n\nColumns: timestamp, gpu_used_gb, \
+                        gpu_total_gb, gpu_percent, ram_used_gb, ram_total_gb, ram_percent. A GB \
+                        is 2^30 bytes. On a Jetson, GPU and host share one memory: it is in the \
+                        ram columns, and the gpu columns are zero. Memory is of the whole \
+                        machine. --extra adds the command's own memory as the last column.")]
 pub struct MonitorArgs {
     /// CSV log file; an existing one is replaced.
     #[arg(long, help_heading = OUTPUT, value_name = "FILE")]
@@ -159,8 +160,9 @@ fn peaks(summary: &Summary, args: &MonitorArgs) -> String {
 fn warn_of_growth(summary: &Summary) {
     for (name, growth) in &summary.growing {
         log::warn!(
-            "{name} memory kept growing, by {:.2} GB at {:.3} GB a minute; if that goes on with longer runs it is a leak, or \
-             another program's: compare the command's own memory (--extra)",
+            "{name} memory kept growing, by {:.2} GB at {:.3} GB a minute; if that goes on with \
+             longer runs it is a leak, or another program's: compare the command's own memory \
+             (--extra)",
             growth.grown_gb,
             growth.gb_per_minute
         );

@@ -41,7 +41,12 @@ pub struct PackArgs {
     #[arg(long, help_heading = MODEL)]
     pub precision: Option<Precision>,
     /// Largest number of objects of a clip that run at once.
-    #[arg(long, help_heading = MODEL, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(
+        long,
+        help_heading = MODEL,
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u16).range(1..=64)
+    )]
     pub max_objects: u16,
     /// Folders of exported bundles, or bundles [default: onnx/bundles, then the installed ones].
     #[arg(
@@ -138,7 +143,8 @@ fn models(text: &str) -> Result<Vec<String>> {
     for tag in tags {
         let Some(known) = ModelTag::parse(&tag, PromptKind::Points) else {
             bail!(UsageError(format!(
-                "--models {tag}: no such model; expected all or names such as edgetam, sam2_tiny, sam2.1_large"
+                "--models {tag}: no such model; expected all or names such as edgetam, sam2_tiny, \
+                 sam2.1_large"
             )));
         };
         if !models.contains(&known.network) {

@@ -27,12 +27,11 @@ use vos::predecode::{self, Done, Options};
 
 /// Flags of `segtrt predecode`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example: segtrt predecode --split-dir demo/split --imgsz 256 --values u8 --out-dir demo/frames\n\
-    Then:    segtrt bench --split-dir demo/split --models edgetam_mini_points --predecoded demo/frames\n\n\
-    Only missing, damaged or outdated files are written, so an interrupted run continues. Rows measured with such frames \
-    record it (docs/how-to/small-memory.md)."
-)]
+#[command(after_help = "Example: segtrt predecode --split-dir demo/split --imgsz 256 --values u8 \
+                  --out-dir demo/frames\nThen:    segtrt bench --split-dir demo/split --models \
+                  edgetam_mini_points --predecoded demo/frames\n\nOnly missing, damaged or \
+                  outdated files are written, so an interrupted run continues. Rows measured with \
+                  such frames record it (docs/how-to/small-memory.md).")]
 pub struct PredecodeArgs {
     /// Folder of the split, in the layout of SA-V, DAVIS, YouTube-VOS, MOSE or LVOS.
     #[arg(long, help_heading = DATA)]
@@ -101,7 +100,8 @@ pub fn run(args: PredecodeArgs) -> Result<Outcome> {
     if args.imgsz == 0 || !args.imgsz.is_multiple_of(SIDE_STEP) || args.imgsz > MOST_SIDE {
         let side = args.imgsz;
         bail!(UsageError(format!(
-            "--imgsz {side}: expected a multiple of {SIDE_STEP} up to {MOST_SIDE}, the side of a network's input"
+            "--imgsz {side}: expected a multiple of {SIDE_STEP} up to {MOST_SIDE}, the side of a \
+             network's input"
         )));
     }
     let split = dataset::open(&args.split_dir, &args.split_name)?;

@@ -27,19 +27,25 @@ use vos::record::{ObjectKey, RunRecord, Status};
 
 /// Flags of `segtrt profile`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example: segtrt profile -- bench --split-dir demo/split --models edgetam_mini_points --out-dir demo/out\n\n\
-    First the bench runs without a profiler; all rows come from this run. Then nsys records each measured object again, once \
-    per model and pass. The column nsight_report of profile_summary.csv names the reports: \
-    OUT_DIR/nsight_reports/VIDEO_objOBJECT_TAG_runN.nsys-rep. Show them with segtrt nsys. A report contains \
-    the program's environment variables: check them before you share it."
-)]
+#[command(after_help = "Example: segtrt profile -- bench --split-dir demo/split --models \
+                  edgetam_mini_points --out-dir demo/out\n\nFirst the bench runs without a \
+                  profiler; all rows come from this run. Then nsys records each measured object \
+                  again, once per model and pass. The column nsight_report of profile_summary.csv \
+                  names the reports: OUT_DIR/nsight_reports/VIDEO_objOBJECT_TAG_runN.nsys-rep. \
+                  Show them with segtrt nsys. A report contains the program's environment \
+                  variables: check them before you share it.")]
 pub struct ProfileArgs {
     /// Record only; rows of an earlier bench with the same settings get the column nsight_report.
     #[arg(long, help_heading = MEASURING)]
     pub no_timed_run: bool,
     /// APIs to trace.
-    #[arg(long, help_heading = MEASURING, env = "NSYS_TRACE", default_value = crate::profile::USUAL_TRACE, value_name = "LIST")]
+    #[arg(
+        long,
+        help_heading = MEASURING,
+        env = "NSYS_TRACE",
+        default_value = crate::profile::USUAL_TRACE,
+        value_name = "LIST"
+    )]
     pub trace: String,
     /// CPU sampling: none, process-tree or system-wide.
     #[arg(long, help_heading = MEASURING, env = "NSYS_SAMPLE", default_value = "none")]
@@ -221,7 +227,9 @@ fn parse(command: &[OsString]) -> Result<BenchArgs> {
     match cli.command {
         Command::Bench(args) => Ok(*args),
         _ => Err(usage(
-            "only a bench can be profiled; write: segtrt profile -- bench --split-dir DIR --models TAG".to_owned(),
+            "only a bench can be profiled; write: segtrt profile -- bench --split-dir DIR \
+             --models TAG"
+                .to_owned(),
         )),
     }
 }

@@ -56,7 +56,8 @@ pub struct ReportArgs {
     #[arg(long, help_heading = DATA, value_name = "FILE")]
     pub nsys: Vec<PathBuf>,
     /// Heading of the page.
-    #[arg(long, help_heading = OUTPUT, value_name = "TEXT", default_value = "Video object segmentation benchmark")]
+    #[arg(long, help_heading = OUTPUT, value_name = "TEXT", default_value = "Video object \
+        segmentation benchmark")]
     pub title: String,
     /// Print the report's data as one JSON document.
     #[arg(long, help_heading = OUTPUT)]
@@ -72,7 +73,8 @@ pub enum PlotStyle {
     Paper,
 }
 
-/// Reads, writes the page and what else was asked for. Unreadable inputs are named and end in exit code 1; the page has the rest.
+/// Reads, writes the page and what else was asked for. Unreadable inputs are named and end in exit
+/// code 1; the page has the rest.
 pub fn run(args: ReportArgs) -> Result<Outcome> {
     if args.print_targets {
         print!("{}", targets::DEFAULT);

@@ -18,23 +18,38 @@ use host::{UsageError, share};
 
 /// Flags of `segtrt setup`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example: segtrt setup\n\n\
-    ONNX Runtime is taken where it is found: ORT_DYLIB_PATH, beside segtrt, .venv, an earlier setup, the system's folders. Else its \
-    wheel comes from PyPI (24 MB, MIT licence) and is checked by its SHA-256; HTTPS_PROXY and PIP_INDEX_URL hold. \
-    All files go to ~/.local/share/segtrt, or to the folder in SEGTRT_SHARE.\n\n\
-    Without a network: segtrt setup --from onnxruntime-1.31.1-cp312-cp312-manylinux_2_28_x86_64.whl")]
+#[command(after_help = "Example: segtrt setup\n\nONNX Runtime is taken where it is found: \
+                        ORT_DYLIB_PATH, beside segtrt, .venv, an earlier setup, the system's \
+                        folders. Else its wheel comes from PyPI (24 MB, MIT licence) and is \
+                        checked by its SHA-256; HTTPS_PROXY and PIP_INDEX_URL hold. All files go \
+                        to ~/.local/share/segtrt, or to the folder in SEGTRT_SHARE.\n\nWithout a \
+                        network: segtrt setup --from \
+                        onnxruntime-1.31.1-cp312-cp312-manylinux_2_28_x86_64.whl")]
 pub struct SetupArgs {
     /// Take ONNX Runtime from this file: a wheel, its release archive (.tgz), or libonnxruntime.so.
     #[arg(long, help_heading = DATA, value_name = "FILE")]
     pub from: Option<PathBuf>,
     /// Package index, as pip's --index-url.
-    #[arg(long, help_heading = DATA, value_name = "URL", env = "PIP_INDEX_URL", default_value = INDEX, conflicts_with = "from")]
+    #[arg(
+        long,
+        help_heading = DATA,
+        value_name = "URL",
+        env = "PIP_INDEX_URL",
+        default_value = INDEX,
+        conflicts_with = "from"
+    )]
     pub mirror: String,
     /// Install ONNX Runtime even if one is found.
     #[arg(long, help_heading = OUTPUT)]
     pub force: bool,
     /// Give up a transfer without data after this many seconds.
-    #[arg(long, help_heading = DATA, value_name = "SECONDS", default_value_t = 60, value_parser = parse_stall_limit)]
+    #[arg(
+        long,
+        help_heading = DATA,
+        value_name = "SECONDS",
+        default_value_t = 60,
+        value_parser = parse_stall_limit
+    )]
     pub stall_limit: u64,
 }
 
@@ -96,7 +111,9 @@ fn remove(path: &std::path::Path) {
 fn fetch(args: &SetupArgs, user: &std::path::Path) -> Result<Option<PathBuf>> {
     let Some(wheel) = WHEEL else {
         bail!(UsageError(
-            "there is no wheel of ONNX Runtime for this machine; build libonnxruntime.so, and name it with --from".to_owned()
+            "there is no wheel of ONNX Runtime for this machine; build libonnxruntime.so, and \
+             name it with --from"
+                .to_owned()
         ));
     };
     let stall = Duration::from_secs(args.stall_limit);

@@ -22,13 +22,31 @@ pub struct ShuffleArgs {
 #[derive(Clone, Debug, Args)]
 pub struct LimitArgs {
     /// Allowed loss of frames per second, or increase of latency.
-    #[arg(long, help_heading = MEASURING, value_name = "PERCENT", default_value = "3%", value_parser = percent)]
+    #[arg(
+        long,
+        help_heading = MEASURING,
+        value_name = "PERCENT",
+        default_value = "3%",
+        value_parser = percent
+    )]
     pub max_slowdown: f64,
     /// Allowed increase of memory.
-    #[arg(long, help_heading = MEASURING, value_name = "PERCENT", default_value = "3%", value_parser = percent)]
+    #[arg(
+        long,
+        help_heading = MEASURING,
+        value_name = "PERCENT",
+        default_value = "3%",
+        value_parser = percent
+    )]
     pub max_memory: f64,
     /// Allowed loss of J&F, J and F, in points of 100.
-    #[arg(long, help_heading = MEASURING, value_name = "POINTS", default_value = "0.1", value_parser = points)]
+    #[arg(
+        long,
+        help_heading = MEASURING,
+        value_name = "POINTS",
+        default_value = "0.1",
+        value_parser = points
+    )]
     pub max_jf_drop: f64,
 }
 

@@ -14,10 +14,12 @@ use crate::submit;
 
 /// Flags of `segtrt submit`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example: segtrt submit results.tar\n\n\
-    results.tar is what run.sh of a pack leaves (segtrt pack). The checks: every file has the sum that the board computed; the packed \
-    files were whole; build-engines, selftest and bench succeeded; all rows are VALID; fidelity is that of the whole pipeline. \
-    Nothing is sent anywhere. Exit code 1: a check failed, and the rows are no result yet.")]
+#[command(after_help = "Example: segtrt submit results.tar\n\nresults.tar is what run.sh of a \
+                        pack leaves (segtrt pack). The checks: every file has the sum that the \
+                        board computed; the packed files were whole; build-engines, selftest and \
+                        bench succeeded; all rows are VALID; fidelity is that of the whole \
+                        pipeline. Nothing is sent anywhere. Exit code 1: a check failed, and the \
+                        rows are no result yet.")]
 pub struct SubmitArgs {
     /// results.tar, results.tar.gz, or the folder results.
     #[arg(value_name = "RESULTS")]

@@ -23,11 +23,14 @@ use vos::strides::Strides;
 
 /// Flags of `segtrt suite`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
-    segtrt suite stride_sweep --split-dir /data/sav_val --models edgetam_points --limit-videos 10\n  \
-    segtrt suite mine.toml --split-dir demo/split --models edgetam_mini_points --out-root demo/suite\n\n\
-    Each experiment is a bench into OUT_ROOT/EXPERIMENT; OUT_ROOT gets a table of all rows. \
-    A failed experiment does not stop the others; --resume runs the missing ones. docs/reference/suites.md explains the suites.")]
+#[command(
+    after_help = "Examples:\n  segtrt suite stride_sweep --split-dir /data/sav_val --models \
+                        edgetam_points --limit-videos 10\n  segtrt suite mine.toml --split-dir \
+                        demo/split --models edgetam_mini_points --out-root demo/suite\n\nEach \
+                        experiment is a bench into OUT_ROOT/EXPERIMENT; OUT_ROOT gets a table of \
+                        all rows. A failed experiment does not stop the others; --resume runs the \
+                        missing ones. docs/reference/suites.md explains the suites."
+)]
 pub struct SuiteArgs {
     /// additional, lowfps, stride_sweep, or a TOML file with [[experiment]] tables.
     pub suite: String,
@@ -160,7 +163,8 @@ fn refuse_what_the_suite_sets(bench: &BenchArgs) -> Result<()> {
     }
     if bench.split_dir.is_none() && !bench.test_mode {
         bail!(UsageError(
-            "--split-dir is missing; name a folder with JPEGImages_24fps, or make one: segtrt synth --out demo/split"
+            "--split-dir is missing; name a folder with JPEGImages_24fps, or make one: segtrt \
+             synth --out demo/split"
                 .to_owned()
         ));
     }
@@ -200,8 +204,8 @@ fn told(report: Report) -> (Status, Option<String>, Vec<Line>) {
         Err(error) => (Status::PartlyFailed, Some(format!("{error:#}")), models),
         Ok(_) if failed + incomplete + left_out > 0 => {
             let why = format!(
-                "{failed} rows failed, {incomplete} lack a pass that failed, {left_out} models were left out; its \
-                 table and the lines above say why"
+                "{failed} rows failed, {incomplete} lack a pass that failed, {left_out} models \
+                 were left out; its table and the lines above say why"
             );
             (Status::PartlyFailed, Some(why), models)
         }

@@ -15,7 +15,8 @@ use vos::synth::{MASK_STRIDE, SynthOptions, check, write_split};
 /// Flags of `segtrt synth`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example: segtrt synth --out demo/split --videos 2 --objects 2 --frames 24 --size 640x360 --seed 7"
+    after_help = "Example: segtrt synth --out demo/split --videos 2 --objects 2 --frames 24 \
+                  --size 640x360 --seed 7"
 )]
 pub struct SynthArgs {
     /// Folder of the new split.

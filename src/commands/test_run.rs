@@ -22,17 +22,26 @@ use vos::prompt::PromptKind;
 
 /// Flags of `segtrt test-run`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example: segtrt test-run --out test_run\n\n\
-    Steps: synthetic split, hashes of the bundle, bench on the CPU. With a GPU: selftest of the kernels. With TensorRT too: build \
-    and selftest of engines, and a bench whose masks are compared with the CPU's. \
-    Engines are built at optimization level 0, several at once, so their speed means nothing. \
-    Each step is a process with its own log. Skipped steps are listed with the reason. Exit code 1: a step failed.")]
+#[command(
+    after_help = "Example: segtrt test-run --out test_run\n\nSteps: synthetic split, hashes \
+                        of the bundle, bench on the CPU. With a GPU: selftest of the kernels. \
+                        With TensorRT too: build and selftest of engines, and a bench whose masks \
+                        are compared with the CPU's. Engines are built at optimization level 0, \
+                        several at once, so their speed means nothing. Each step is a process \
+                        with its own log. Skipped steps are listed with the reason. Exit code 1: \
+                        a step failed."
+)]
 pub struct TestRunArgs {
     /// Folder of all files.
     #[arg(long, help_heading = OUTPUT, default_value = "test_run", value_name = "DIR")]
     pub out: PathBuf,
     /// Bundle of the network, written by onnx/export.py; the demo's is installed with segtrt.
-    #[arg(long, help_heading = MODEL, default_value = "onnx/bundles/edgetam_mini_256_fp32", value_name = "DIR")]
+    #[arg(
+        long,
+        help_heading = MODEL,
+        default_value = "onnx/bundles/edgetam_mini_256_fp32",
+        value_name = "DIR"
+    )]
     pub bundle: PathBuf,
     /// TensorRT's library, or its folder [default: SEGTRT_TENSORRT_LIB, the loader's path, pip's
     /// packages].
@@ -68,8 +77,8 @@ pub fn run(mut args: TestRunArgs) -> Result<Outcome> {
     // Before anything is made: without a network there is nothing to test.
     if !args.bundle.is_dir() {
         bail!(UsageError(format!(
-            "there is no folder {}; install segtrt with its demo network (make install), or name a bundle with --bundle DIR (segtrt \
-             fetch gets one)",
+            "there is no folder {}; install segtrt with its demo network (make install), or name \
+             a bundle with --bundle DIR (segtrt fetch gets one)",
             args.bundle.display()
         )));
     }

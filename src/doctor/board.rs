@@ -16,8 +16,8 @@ use vos::telemetry::{SensorSource, Tegra};
 const SAME_CLOCK: f64 = 1.0;
 
 /// Why a board with JetPack 5, and its TensorRT 8.5, are of no use, and what is.
-pub const JETPACK_5: &str = "JetPack 5 is not supported: its TensorRT 8.5 cannot parse LayerNormalization, which the \
-                             exported graphs use";
+pub const JETPACK_5: &str = "JetPack 5 is not supported: its TensorRT 8.5 cannot parse \
+                             LayerNormalization, which the exported graphs use";
 pub const JETPACK_6: &str = "install JetPack 6, or TensorRT 8.6 or newer";
 
 /// The lines of a Jetson; none on other machines.
@@ -55,7 +55,8 @@ fn mode_of(printed: &str) -> Option<String> {
 
 fn power_mode(mode: Option<String>) -> Check {
     let name = "power mode";
-    let advice = "sudo nvpmodel -q --verbose lists the modes; sudo nvpmodel -m 0 is MAXN on most boards; then run the doctor again";
+    let advice = "sudo nvpmodel -q --verbose lists the modes; sudo nvpmodel -m 0 is MAXN on most \
+                  boards; then run the doctor again";
     match mode {
         // Its status file has the mode's number only: 0000 is the first of the board's table.
         Some(mode) if mode.contains("MAXN") || mode == "pmode:0000" => Check::ok(name, mode),

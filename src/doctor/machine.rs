@@ -43,8 +43,8 @@ pub fn memory(root: &Path) -> Check {
         true => Check::warning(
             "memory",
             found,
-            "close other programs; on a Jetson the GPU shares this memory: a desktop session alone takes more than 1 GiB \
-             (sudo systemctl set-default multi-user.target)",
+            "close other programs; on a Jetson the GPU shares this memory: a desktop session \
+             alone takes more than 1 GiB (sudo systemctl set-default multi-user.target)",
         ),
         false => Check::ok("memory", found),
     }

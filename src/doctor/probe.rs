@@ -68,7 +68,8 @@ fn driver_check(gpu: &FoundGpu) -> Check {
             name,
             format!("{found}; its sensors cannot be read"),
             "check that nvidia-smi runs; in a container give it the utility capability \
-             (NVIDIA_DRIVER_CAPABILITIES=compute,utility); without sensors rows have no power, clocks or throttling",
+             (NVIDIA_DRIVER_CAPABILITIES=compute,utility); without sensors rows have no power, \
+             clocks or throttling",
         ),
         false => Check::ok(name, found),
     }
@@ -141,12 +142,14 @@ struct Optional {
 const NVJPEG: Optional = Optional {
     name: "nvJPEG",
     needed_by: "bench --jpeg-decoder nvjpeg",
-    advice: "pip install nvidia-nvjpeg (CUDA 13) or nvidia-nvjpeg-cu12, or name another with SEGTRT_NVJPEG_LIB",
+    advice: "pip install nvidia-nvjpeg (CUDA 13) or nvidia-nvjpeg-cu12, or name another with \
+             SEGTRT_NVJPEG_LIB",
 };
 const CUBLASLT: Optional = Optional {
     name: "cuBLASLt",
     needed_by: "a bundle whose encoder has a trunk",
-    advice: "pip install nvidia-cublas (CUDA 13) or nvidia-cublas-cu12, or name another with SEGTRT_CUBLASLT_LIB; without it: segtrt build-engines --graphs encoder",
+    advice: "pip install nvidia-cublas (CUDA 13) or nvidia-cublas-cu12, or name another with \
+             SEGTRT_CUBLASLT_LIB; without it: segtrt build-engines --graphs encoder",
 };
 
 /// nvJPEG's line.
@@ -259,8 +262,9 @@ pub fn tensorrt_checks(found: &[Tried], searched: &tensorrt::Searched, gpus: &Gp
             true => Check::missing(
                 name,
                 why,
-                "on JetPack: sudo apt install tensorrt; elsewhere: pip install tensorrt, or NVIDIA's apt repository; name \
-                 its folder with --tensorrt-lib or SEGTRT_TENSORRT_LIB where it is not found by itself",
+                "on JetPack: sudo apt install tensorrt; elsewhere: pip install tensorrt, or \
+                 NVIDIA's apt repository; name its folder with --tensorrt-lib or \
+                 SEGTRT_TENSORRT_LIB where it is not found by itself",
             ),
             false => Check::not_asked(name, format!("{why}; it needs a GPU to run")),
         }];
@@ -276,8 +280,8 @@ pub fn tensorrt_checks(found: &[Tried], searched: &tensorrt::Searched, gpus: &Gp
                 (Some(why), _) => Check::warning(
                     name,
                     format!("{text}; it cannot read ONNX files: {why}"),
-                    "it runs engines, and builds none: install the parser that goes with it (libnvonnxparsers, or the \
-                     pip package's own)",
+                    "it runs engines, and builds none: install the parser that goes with it \
+                     (libnvonnxparsers, or the pip package's own)",
                 ),
                 (None, false) => Check::warning(
                     name,

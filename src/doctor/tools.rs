@@ -29,8 +29,8 @@ pub fn nsys(gpus: &Result<Vec<FoundGpu>, String>) -> Check {
                     format!(
                         "{found}: may make no reports with this driver, which is for CUDA {driver}"
                     ),
-                    "2023.4.4 was seen to record and then make no report with a driver for CUDA 13.0, where 2024.2.3 did; install a \
-                     newer one and name it with NSYS_CMD",
+                    "2023.4.4 was seen to record and then make no report with a driver for CUDA \
+                     13.0, where 2024.2.3 did; install a newer one and name it with NSYS_CMD",
                 ),
             }
         }

@@ -53,8 +53,9 @@ mod tests {
 
     #[test]
     fn the_last_block_counts() {
-        let text = "HTTP/1.1 200 Connection established\r\n\r\nHTTP/1.1 302 Found\r\nContent-Length: 5\r\nLocation: x\r\n\r\n\
-                    HTTP/2 206 \r\ncontent-length: 100\r\ncontent-range: bytes 100-199/200\r\n\r\n";
+        let text = "HTTP/1.1 200 Connection established\r\n\r\nHTTP/1.1 302 \
+                    Found\r\nContent-Length: 5\r\nLocation: x\r\n\r\nHTTP/2 \
+                    206 \r\ncontent-length: 100\r\ncontent-range: bytes 100-199/200\r\n\r\n";
         let answer = Answer::parse(text);
         assert_eq!(answer, Some(Answer { status: 206, length: Some(100), start: Some(100) }));
         let whole = Answer::parse("HTTP/1.0 200 OK\r\nServer: x\r\n\r\n");

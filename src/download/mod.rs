@@ -274,7 +274,8 @@ fn reject(source: &Source, part: &Path, why: &str) -> Result<Got> {
         false => "",
     };
     bail!(
-        "{} is not the published file: {why}{page}. It is kept as {}; try again, or take another source with --mirror URL, or {}",
+        "{} is not the published file: {why}{page}. It is kept as {}; try again, or take another \
+         source with --mirror URL, or {}",
         source.url,
         kept.display(),
         source.offline

@@ -62,7 +62,8 @@ fn existing(directory: &Path) -> Result<&Path> {
         return Ok(directory);
     }
     anyhow::bail!(
-        "the working folder of the experiment, {}, does not exist; relative paths need it: create it, or start a new experiment",
+        "the working folder of the experiment, {}, does not exist; relative paths need it: create \
+         it, or start a new experiment",
         directory.display()
     )
 }

@@ -91,8 +91,9 @@ fn base_python() -> Result<&'static str> {
     };
     PYTHONS.into_iter().find(fits).ok_or_else(|| {
         anyhow!(
-            "the export needs Python 3.11 or newer with venv, and none of {} is; install one (sudo apt-get install python3-venv, or \
-             python3.11-venv), name a Python that has the exporter's packages with --python FILE, or fetch the checkpoint alone with \
+            "the export needs Python 3.11 or newer with venv, and none of {} is; install one \
+             (sudo apt-get install python3-venv, or python3.11-venv), name a Python that has the \
+             exporter's packages with --python FILE, or fetch the checkpoint alone with \
              --checkpoint-only and export it on another machine",
             PYTHONS.join(", ")
         )

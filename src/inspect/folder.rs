@@ -14,10 +14,7 @@ use runtime::engine::freshness::{damaged, damaged_weights};
 use runtime::engine::{BuildCost, EngineManifest, PlanRecord};
 use tensorrt::onnx_file::OnnxSummary;
 use vos::bundle::manifest::Tensor;
-use vos::bundle::{
-    Bundle, FusedPart, Graph, MaskDecoderPart, MemoryEncoderPart, Role, Trunk, TrunkBlock,
-    WeightsRecord,
-};
+use vos::bundle::{Bundle, FusedPart, Graph, Role, Trunk, TrunkBlock, WeightsRecord};
 
 /// How deep below a folder manifests are looked for: engines/<platform>/<model>.
 const DEEPEST: usize = 2;
@@ -41,15 +38,15 @@ pub struct BundleReport {
     pub graphs: Vec<GraphLine>,
     /// The encoder's trunk; none where all of the encoder is in graphs.
     pub trunk: Option<TrunkLine>,
-    /// The mask decoder; none where the track step is in graphs to its end.
-    pub decoder: Option<OwnLine>,
-    /// The memory encoder; none where an engine must be built of its graph.
-    pub memory_encoder: Option<OwnLine>,
+    /// The other parts with weights for custom CUDA kernels.
+    pub parts: Vec<PartLine>,
 }
 
 /// The work of custom CUDA kernels in place of a graph, in a bundle or an engine folder.
 #[derive(Clone, Debug, Serialize)]
-pub struct OwnLine {
+pub struct PartLine {
+    /// Its name: "mask decoder".
+    pub part: &'static str,
     /// File of the weights.
     pub file: String,
     /// Its size.
@@ -117,10 +114,8 @@ pub struct EngineFolderReport {
     pub plans: Vec<PlanLine>,
     /// The encoder's trunk, between two of the plans; none where there is none.
     pub trunk: Option<TrunkLine>,
-    /// The mask decoder, after the last segment of the track step, if there is one.
-    pub decoder: Option<OwnLine>,
-    /// The memory encoder; none where an engine writes the memories.
-    pub memory_encoder: Option<OwnLine>,
+    /// The other parts that custom CUDA kernels compute.
+    pub parts: Vec<PartLine>,
 }
 
 /// One plan of an engine folder.
@@ -152,8 +147,8 @@ pub fn inspect(path: &Path) -> Result<Vec<Report>> {
     collect(path, DEEPEST, &mut reports)?;
     if reports.is_empty() {
         bail!(
-            "{} holds neither a bundle (manifest.toml, written by onnx/export.py) nor engines (engine.json, written by \
-             segtrt build-engines); name such a folder, or a file in it",
+            "{} holds neither a bundle (manifest.toml, written by onnx/export.py) nor engines \
+             (engine.json, written by segtrt build-engines); name such a folder, or a file in it",
             path.display()
         );
     }
@@ -190,22 +185,27 @@ fn bundle(bundle: &Bundle) -> BundleReport {
         exporter: manifest.export.exporter.clone(),
         opset: manifest.export.opset,
         graphs: manifest.graphs.iter().map(|graph| graph_line(bundle, graph)).collect(),
-        trunk: manifest.trunk.as_ref().map(|trunk| trunk_line(trunk, problem_of::<Trunk>(bundle))),
-        decoder: MaskDecoderPart::of(manifest)
-            .map(|part| part_line(part, problem_of::<MaskDecoderPart>(bundle))),
-        memory_encoder: MemoryEncoderPart::of(manifest)
-            .map(|part| part_line(part, problem_of::<MemoryEncoderPart>(bundle))),
+        trunk: manifest
+            .trunk
+            .as_ref()
+            .map(|trunk| trunk_line(trunk, problem_of(bundle, trunk.record()))),
+        parts: manifest
+            .weights_files()
+            .filter(|record| record.graph != Trunk::GRAPH)
+            .map(|record| part_line(record, problem_of(bundle, record)))
+            .collect(),
     }
 }
 
 /// Why a part's weights cannot be used.
-fn problem_of<P: FusedPart>(bundle: &Bundle) -> Option<String> {
-    bundle.weights_of::<P>().err().map(|error| format!("{error:#}"))
+fn problem_of(bundle: &Bundle, record: WeightsRecord<'_>) -> Option<String> {
+    bundle.weights(record.graph).err().map(|error| format!("{error:#}"))
 }
 
-fn part_line<P: FusedPart>(part: &P, problem: Option<String>) -> OwnLine {
-    let WeightsRecord { file, bytes, flops, .. } = part.record();
-    OwnLine { file: file.to_owned(), bytes: bytes.unwrap_or_default(), flops, problem }
+fn part_line(record: WeightsRecord<'_>, problem: Option<String>) -> PartLine {
+    let WeightsRecord { what, file, bytes, flops, .. } = record;
+    let bytes = bytes.unwrap_or_default();
+    PartLine { part: what, file: file.to_owned(), bytes, flops, problem }
 }
 
 fn trunk_line(trunk: &Trunk, problem: Option<String>) -> TrunkLine {
@@ -258,12 +258,11 @@ fn engines(path: &Path, manifest: &EngineManifest) -> EngineFolderReport {
         rebuild: manifest.rebuild_command(),
         plans: manifest.plans.iter().map(|plan| plan_line(path, manifest, plan)).collect(),
         trunk: manifest.trunk().map(|trunk| trunk_line(trunk, wrong(trunk.record()))),
-        decoder: manifest
-            .part::<MaskDecoderPart>()
-            .map(|part| part_line(part, wrong(part.record()))),
-        memory_encoder: manifest
-            .part::<MemoryEncoderPart>()
-            .map(|part| part_line(part, wrong(part.record()))),
+        parts: manifest
+            .weights_files()
+            .filter(|record| record.graph != Trunk::GRAPH)
+            .map(|record| part_line(record, wrong(record)))
+            .collect(),
     }
 }
 

@@ -60,8 +60,8 @@ fn epitaph(ended_itself: bool, status: ExitStatus) -> String {
     }
     match child::signal(status) {
         Some(signal) => format!(
-            "TensorRT crashed while it opened the plan (signal {signal}): the plan is damaged or was built for another \
-             release or GPU"
+            "TensorRT crashed while it opened the plan (signal {signal}): the plan is damaged or \
+             was built for another release or GPU"
         ),
         None => format!("the process that opened the plan ended without an answer ({status})"),
     }

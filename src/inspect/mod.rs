@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
-pub use folder::{BundleReport, EngineFolderReport, GraphLine, OwnLine, PlanLine, TrunkLine};
+pub use folder::{BundleReport, EngineFolderReport, GraphLine, PartLine, PlanLine, TrunkLine};
 pub use onnx::{Membership, OnnxReport, OperatorCount};
 pub use plan::{ManifestFacts, PlanReport};
 pub use plan_header::PlanHeader;
@@ -55,19 +55,19 @@ impl Report {
             Self::Plan(_) => true,
             Self::Bundle(report) => {
                 report.graphs.iter().all(|graph| graph.problem.is_none())
-                    && is_whole(&report.trunk, [&report.decoder, &report.memory_encoder])
+                    && is_whole(&report.trunk, &report.parts)
             }
             Self::Engines(report) => {
                 report.plans.iter().all(|plan| plan.problem.is_none())
-                    && is_whole(&report.trunk, [&report.decoder, &report.memory_encoder])
+                    && is_whole(&report.trunk, &report.parts)
             }
         }
     }
 }
 
-fn is_whole(trunk: &Option<TrunkLine>, own: [&Option<OwnLine>; 2]) -> bool {
+fn is_whole(trunk: &Option<TrunkLine>, parts: &[PartLine]) -> bool {
     trunk.as_ref().is_none_or(|trunk| trunk.problem.is_none())
-        && own.into_iter().flatten().all(|line| line.problem.is_none())
+        && parts.iter().all(|line| line.problem.is_none())
 }
 
 /// Looks at a path; a folder above bundles or engine folders gives one report for each of them.

@@ -86,8 +86,8 @@ pub fn inspect(path: &Path) -> Result<OnnxReport> {
     // Exporters write the opset last: a cut there leaves a file that reads well and means nothing.
     let Some(opset) = summary.opset else {
         bail!(
-            "{} is truncated or no ONNX file: it names no opset of ONNX's own operators; copy it again, or export it \
-             again with onnx/export.py",
+            "{} is truncated or no ONNX file: it names no opset of ONNX's own operators; copy it \
+             again, or export it again with onnx/export.py",
             path.display()
         );
     };
@@ -95,10 +95,13 @@ pub fn inspect(path: &Path) -> Result<OnnxReport> {
     let bundle = membership(path, &hash.sha256);
     let mut notes = notes(&summary, opset, path);
     if let Some(Membership { name, sha256_agrees: false, .. }) = &bundle {
-        notes.insert(0, format!(
-            "this is not the graph that the manifest of {name} beside it means (its sha256 differs): export the model \
-             again or restore the file"
-        ));
+        notes.insert(
+            0,
+            format!(
+                "this is not the graph that the manifest of {name} beside it means (its sha256 \
+             differs): export the model again or restore the file"
+            ),
+        );
     }
     Ok(OnnxReport {
         path: path.to_owned(),
@@ -156,8 +159,8 @@ fn notes(summary: &OnnxSummary, opset: i64, path: &Path) -> Vec<String> {
     let mut notes = Vec::new();
     if opset > TENSORRT_8_OPSET {
         notes.push(format!(
-            "opset {opset}: TensorRT 8.6 reads opsets up to {TENSORRT_8_OPSET} and misreads newer ones (ReduceMean \
-             among others); for 8.x export with opset {TENSORRT_8_OPSET}"
+            "opset {opset}: TensorRT 8.6 reads opsets up to {TENSORRT_8_OPSET} and misreads newer \
+             ones (ReduceMean among others); for 8.x export with opset {TENSORRT_8_OPSET}"
         ));
     }
     let named = |wanted: &dyn Fn(&OnnxTensor) -> bool| -> Vec<&str> {
@@ -196,7 +199,8 @@ fn notes(summary: &OnnxSummary, opset: i64, path: &Path) -> Vec<String> {
     for (domain, version) in &summary.other_opsets {
         if summary.nodes.iter().chain(&summary.inner_nodes).any(|node| node.domain == *domain) {
             notes.push(format!(
-                "operators of the domain {domain} (version {version}): TensorRT needs a plugin for each of them"
+                "operators of the domain {domain} (version {version}): TensorRT needs a plugin \
+                 for each of them"
             ));
         }
     }

@@ -137,8 +137,8 @@ fn check_without_manifest(path: &Path, header: Option<&PlanHeader>, found: u64) 
             let begin = first_bytes(path)?;
             let begin = String::from_utf8_lossy(&begin[..begin.len().min(8)]).into_owned();
             bail!(
-                "{} is neither an ONNX file nor a TensorRT plan: it begins with {begin:?}; expected a file written by \
-                 onnx/export.py or segtrt build-engines",
+                "{} is neither an ONNX file nor a TensorRT plan: it begins with {begin:?}; \
+                 expected a file written by onnx/export.py or segtrt build-engines",
                 path.display()
             )
         }

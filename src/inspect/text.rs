@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use super::text_plan;
 use super::units::{capabilities, facts, mebibytes, megabytes};
-use super::{BundleReport, EngineFolderReport, OnnxReport, OwnLine, Report, TrunkLine};
+use super::{BundleReport, EngineFolderReport, OnnxReport, PartLine, Report, TrunkLine};
 use host::screen_table;
 use tensorrt::onnx_file::OnnxTensor;
 
@@ -105,8 +105,7 @@ fn bundle(report: &BundleReport) -> String {
     }
     let _ = writeln!(out, "{graphs}");
     let problems = report.graphs.iter().filter_map(|graph| graph.problem.as_ref());
-    let own = [&report.decoder, &report.memory_encoder].map(Option::as_ref);
-    out.push_str(&weights(report.trunk.as_ref(), own, problems));
+    out.push_str(&weights(report.trunk.as_ref(), &report.parts, problems));
     out
 }
 
@@ -155,33 +154,31 @@ fn engines(report: &EngineFolderReport) -> String {
     }
     let _ = writeln!(out, "{plans}");
     let problems = report.plans.iter().filter_map(|plan| plan.problem.as_ref());
-    let own = [&report.decoder, &report.memory_encoder].map(Option::as_ref);
-    out.push_str(&weights(report.trunk.as_ref(), own, problems));
+    out.push_str(&weights(report.trunk.as_ref(), &report.parts, problems));
     out
 }
 
 /// The lines of what is in no graph, then what is wrong with that or with anything else.
 fn weights<'r>(
     of_trunk: Option<&'r TrunkLine>,
-    [decoder, memory_encoder]: [Option<&'r OwnLine>; 2],
+    parts: &'r [PartLine],
     problems: impl Iterator<Item = &'r String>,
 ) -> String {
     let mut out = String::new();
     out.extend(of_trunk.map(trunk));
-    out.extend(decoder.map(|line| own("mask decoder", line)));
-    out.extend(memory_encoder.map(|line| own("memory encoder", line)));
-    let problem = |line: Option<&'r OwnLine>| line.map(|line| &line.problem);
-    let more = [of_trunk.map(|trunk| &trunk.problem), problem(decoder), problem(memory_encoder)];
-    for problem in problems.chain(more.into_iter().flatten().flatten()) {
+    out.extend(parts.iter().map(part));
+    let of_parts = parts.iter().map(|line| &line.problem);
+    let more = of_trunk.map(|trunk| &trunk.problem).into_iter().chain(of_parts);
+    for problem in problems.chain(more.flatten()) {
         let _ = writeln!(out, "  wrong: {problem}");
     }
     out
 }
 
 /// The line of the custom CUDA kernels that replace a graph.
-fn own(what: &str, line: &OwnLine) -> String {
-    let OwnLine { file, bytes, flops, .. } = line;
-    format!("  {what}: {file}, {} MB, {:.1} GFLOP\n", megabytes(*bytes), *flops as f64 / 1e9)
+fn part(line: &PartLine) -> String {
+    let PartLine { part, file, bytes, flops, .. } = line;
+    format!("  {part}: {file}, {} MB, {:.1} GFLOP\n", megabytes(*bytes), *flops as f64 / 1e9)
 }
 
 /// The line of a trunk, whose blocks are in no graph.

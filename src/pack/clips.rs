@@ -62,7 +62,8 @@ impl Walk {
         let real = dir.canonicalize().with_context(cannot)?;
         if let Some(first) = self.seen.insert(real, dir.to_owned()) {
             bail!(
-                "cannot pack {}: it is a link back to the folder {}; remove the link, or replace it by a copy",
+                "cannot pack {}: it is a link back to the folder {}; remove the link, or replace \
+                 it by a copy",
                 dir.display(),
                 first.display()
             );
@@ -88,7 +89,8 @@ impl Walk {
                 self.clips.files.push((inside, path));
             } else {
                 bail!(
-                    "cannot pack {}: it is neither a folder nor a regular file but a pipe, a socket or a device; remove it",
+                    "cannot pack {}: it is neither a folder nor a regular file but a pipe, a \
+                     socket or a device; remove it",
                     path.display()
                 );
             }

@@ -104,8 +104,8 @@ pub fn list(plan: &PackPlan) -> Result<(Vec<Entry>, Vec<String>)> {
         }
         if plan.platform.tegra && is_for_x86_64(binary)? {
             bail!(
-                "--binary {}: found a program for x86-64, expected one for aarch64; make dist MACHINES=aarch64 makes \
-                 target/aarch64-unknown-linux-gnu/release/segtrt",
+                "--binary {}: found a program for x86-64, expected one for aarch64; make dist \
+                 MACHINES=aarch64 makes target/aarch64-unknown-linux-gnu/release/segtrt",
                 binary.display()
             );
         }

@@ -50,8 +50,8 @@ pub fn write(plan: &PackPlan, out: &Path, force: bool) -> Result<Packed> {
         let sum = sum(entry)?;
         if let Some(expected) = entry.sha256.as_ref().filter(|expected| **expected != sum.sha256) {
             bail!(
-                "{} is not the {} of its manifest: sha256 found {}, expected {expected}; export the model again or \
-                 restore the file",
+                "{} is not the {} of its manifest: sha256 found {}, expected {expected}; export \
+                 the model again or restore the file",
                 entry.origin(),
                 if entry.name.ends_with(".onnx") { "graph" } else { "file" },
                 sum.sha256

@@ -91,8 +91,9 @@ pub fn plan(wanted: &Wanted) -> Result<PackPlan> {
         let (built, beside) = match (from_half, half, single) {
             (true, Err(_), Ok(single)) => {
                 warnings.push(format!(
-                    "{model} has no fp16 graphs at {imgsz}: TensorRT 8.x and 10.x build {precision} engines from the \
-                     fp32 ones, TensorRT 11 and TensorRT for RTX cannot"
+                    "{model} has no fp16 graphs at {imgsz}: TensorRT 8.x and 10.x build \
+                     {precision} engines from the fp32 ones, TensorRT 11 and TensorRT for RTX \
+                     cannot"
                 ));
                 (Ok(single), None)
             }
@@ -123,8 +124,9 @@ pub fn plan(wanted: &Wanted) -> Result<PackPlan> {
         let variant = recipe::track_variant_for(None, platform.track_variant, &built.manifest);
         if let Some((role, flag)) = missing_track(&built, variant) {
             problems.push(format!(
-                "the bundle {} has no {} graph, which the platform {} asks for; export it again with {flag}, or pack \
-                 with a table whose row says track_variant = \"per-fill-level\"",
+                "the bundle {} has no {} graph, which the platform {} asks for; export it again \
+                 with {flag}, or pack with a table whose row says track_variant \
+                 = \"per-fill-level\"",
                 built.dir.display(),
                 role.name(),
                 platform.name

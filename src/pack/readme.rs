@@ -32,31 +32,17 @@ pub fn text(plan: &PackPlan) -> String {
         None => "  (no clips: run.sh makes synthetic ones)",
     };
     format!(
-        "Engines and measurements for {title} (segtrt {version})\n\
-         \n\
-         On that machine:\n\
-         \n\
-         \x20 tar xf PACK.tar && sh segtrt-pack-{name}/run.sh\n\
-         \n\
-         It checks the files, builds TensorRT engines for {models} at {imgsz}x{imgsz} in {precision}, for up to \
-         {objects} at once,\n\
-         compares each with ONNX Runtime on random inputs, measures them, and leaves results.tar to send back. Expect \
-         minutes for\n\
-         each engine. It can be interrupted and run again. Where a build runs out of memory, run it with a smaller cap:\n\
-         \n\
-         \x20 sh run.sh --workspace-mb 128\n\
-         \n\
-         It needs {needs}.\n\
-         Nothing is sent anywhere, and nothing outside this folder is written.\n\
-         {warnings}\n\
-         What is in here:\n\
-         \x20 run.sh          the script; settings.sh holds what it builds\n\
-         {binary}\n\
-         {clips}\n\
-         \x20 platforms.toml  boards and their caps, row {name}\n\
-         \x20 SHA256SUMS      sums of all other files; run.sh checks them\n\
-         \x20 onnx/           the graphs, with whose weights:\n\
-         {bundles}",
+        "Engines and measurements for {title} (segtrt {version})\n\nOn that machine:\n\n\x20 tar \
+         xf PACK.tar && sh segtrt-pack-{name}/run.sh\n\nIt checks the files, builds TensorRT \
+         engines for {models} at {imgsz}x{imgsz} in {precision}, for up to {objects} at \
+         once,\ncompares each with ONNX Runtime on random inputs, measures them, and leaves \
+         results.tar to send back. Expect minutes for\neach engine. It can be interrupted and run \
+         again. Where a build runs out of memory, run it with a smaller cap:\n\n\x20 sh run.sh \
+         --workspace-mb 128\n\nIt needs {needs}.\nNothing is sent anywhere, and nothing outside \
+         this folder is written.\n{warnings}\nWhat is in here:\n\x20 run.sh          the script; \
+         settings.sh holds what it builds\n{binary}\n{clips}\n\x20 platforms.toml  boards and \
+         their caps, row {name}\n\x20 SHA256SUMS      sums of all other files; run.sh checks \
+         them\n\x20 onnx/           the graphs, with whose weights:\n{bundles}",
         title = platform.title,
         version = env!("CARGO_PKG_VERSION"),
         name = platform.name,

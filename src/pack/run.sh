@@ -1,6 +1,7 @@
 #!/bin/sh
-# Builds the engines of this pack on the machine it lies on, tests and measures them, and leaves results.tar to send
-# back. Run it again after an interruption: engines that are up to date and clips that are measured are kept.
+# Builds the engines of this pack on the machine it lies on, tests and measures them, and leaves
+# results.tar to send back. Run it again after an interruption: engines that are up to date and
+# clips that are measured are kept.
 #
 #   sh run.sh [OPTION OF build-engines]...     for example: sh run.sh --workspace-mb 128
 #
@@ -38,7 +39,8 @@ give_up() {
     exit 1
 }
 
-# Runs a step, shows and keeps what it prints. A pipe has the status of its last part, so the step's own goes by file.
+# Runs a step, shows and keeps what it prints. A pipe has the status of its last part, so the step's
+# own goes by file.
 step() {
     step_name=$1
     shift

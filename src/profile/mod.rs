@@ -1,5 +1,6 @@
 /*!
-Profiled passes: an Nsight Systems report for each video, object, model and run, next to the numbers of unprofiled passes.
+Profiled passes: an Nsight Systems report for each video, object, model and run, next to the numbers
+of unprofiled passes.
 
 ```text
 bench (not profiled) ─→ rows ─┐

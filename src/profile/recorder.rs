@@ -142,10 +142,12 @@ impl Recorder {
                 "nsys {version} ended with {status} after the pass; its messages: {messages}"
             )),
             Ok(Reported::Nothing) if status.success() => Err(anyhow!(
-                "the profiled program ended without a result, but nsys {version} reported success; its messages: {messages}"
+                "the profiled program ended without a result, but nsys {version} reported \
+                 success; its messages: {messages}"
             )),
             Ok(Reported::Nothing) => Err(anyhow!(
-                "nsys {version} ended with {status}, the profiled program without a result; its messages: {messages}"
+                "nsys {version} ended with {status}, the profiled program without a result; its \
+                 messages: {messages}"
             )),
         };
         Ok((pass, messages))

@@ -79,7 +79,8 @@ impl Inputs<'_> {
                 real(bank_inputs::key_bias(self.contract, memories, pointers, count)?)
             }
             _ => bail!(
-                "the graph has an input '{name}', which this program cannot make; was it exported by a newer version?"
+                "the graph has an input '{name}', which this program cannot make; was it exported \
+                 by a newer version?"
             ),
         }
     }

@@ -86,8 +86,8 @@ impl Reference {
             Parts::Alike => &self.bundle,
             Parts::Of(bundle) => bundle,
             Parts::Unknown => bail!(
-                "{} is cut otherwise, and the bundle that the engines were built from is not there to compare its \
-                 parts with; name its folder too, with --onnx-dir",
+                "{} is cut otherwise, and the bundle that the engines were built from is not \
+                 there to compare its parts with; name its folder too, with --onnx-dir",
                 self.bundle.dir.display()
             ),
         };

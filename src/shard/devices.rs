@@ -49,7 +49,8 @@ pub fn find(ordinals: &[usize]) -> Result<Vec<Facts>, String> {
     let count = Gpu::how_many().map_err(|error| format!("{flag}: {error}"))?;
     if let Some(ordinal) = ordinals.iter().find(|ordinal| **ordinal >= count) {
         return Err(format!(
-            "{flag}: there is no GPU {ordinal}: the CUDA driver shows {count}, counted from 0; check nvidia-smi and {VISIBLE}"
+            "{flag}: there is no GPU {ordinal}: the CUDA driver shows {count}, counted from 0; \
+             check nvidia-smi and {VISIBLE}"
         ));
     }
     let mut found: Vec<Facts> = Vec::new();
@@ -60,8 +61,8 @@ pub fn find(ordinals: &[usize]) -> Result<Vec<Facts>, String> {
             found.first().filter(|first| (&first.name, first.sm) != (&facts.name, facts.sm))
         {
             return Err(format!(
-                "{flag}: GPU {} is {}, GPU {ordinal} is {}; one table needs GPUs of one kind: start one experiment per \
-                 kind",
+                "{flag}: GPU {} is {}, GPU {ordinal} is {}; one table needs GPUs of one kind: \
+                 start one experiment per kind",
                 first.ordinal, first.name, facts.name
             ));
         }

@@ -142,7 +142,8 @@ impl ShardRun {
         let found: Option<Shard> = serde_json::from_value(told.clone()).ok();
         ensure!(
             found == Some(shard),
-            "{} is not of shard {shard} (its configuration says {}); give it another place, or remove it to measure that shard again",
+            "{} is not of shard {shard} (its configuration says {}); give it another place, or \
+             remove it to measure that shard again",
             folder.display(),
             found.map_or("no shard".to_owned(), |shard| shard.to_string())
         );
@@ -185,8 +186,8 @@ fn together(
         let other = &part.configuration;
         ensure!(
             part.selection == first.selection,
-            "shard {} was cut from other clips than shard {}: they are not of one run; did the split change? Measure again in a \
-             new experiment",
+            "shard {} was cut from other clips than shard {}: they are not of one run; did the \
+             split change? Measure again in a new experiment",
             part.shard,
             first.shard
         );
@@ -197,8 +198,8 @@ fn together(
             }
             ensure!(
                 BY_HOST.contains(&name.as_str()),
-                "shard {} was measured with another {name} than shard {}: {}; such rows do not belong in one table. Their \
-                 folders stay as they are",
+                "shard {} was measured with another {name} than shard {}: {}; such rows do not \
+                 belong in one table. Their folders stay as they are",
                 part.shard,
                 first.shard,
                 Configuration::from(first.configuration.clone())
@@ -228,8 +229,8 @@ fn cover(parts: &[ShardRun], of: usize) -> Result<()> {
         let all_there = parts.len() == of;
         ensure!(
             shards.len() < 2 && !(shards.is_empty() && all_there),
-            "the clip {clip:?} is in {}: where the shards were measured the split has not the same files; repair that, remove the \
-             shards' folders, and measure them again",
+            "the clip {clip:?} is in {}: where the shards were measured the split has not the \
+             same files; repair that, remove the shards' folders, and measure them again",
             if shards.is_empty() {
                 "no shard".to_owned()
             } else {

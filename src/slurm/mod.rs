@@ -24,8 +24,9 @@ pub use script::{Script, command_line};
 pub use watch::{Ending, Watch, endings};
 
 /// What is missing where there is no sbatch.
-pub const INSTALL: &str = "Slurm's commands sbatch and squeue are not on PATH: work on a login node of the cluster, or install them \
-     (Debian, Ubuntu: apt-get install slurm-client); --dry-run writes the script and submits nothing";
+pub const INSTALL: &str = "Slurm's commands sbatch and squeue are not on PATH: work on a login \
+                           node of the cluster, or install them (Debian, Ubuntu: apt-get install \
+                           slurm-client); --dry-run writes the script and submits nothing";
 
 /// Words of sbatch that are the experiment's own, or that it cannot follow: jobs of another cluster
 /// have other numbers.

@@ -65,15 +65,13 @@ impl Script {
             [&self.program, &self.experiment, &self.directory, &self.ended()]
                 .map(|path| quoted(path));
         Ok(format!(
-            "#!/bin/sh\n\
-             # One shard of a segtrt experiment; segtrt experiment --slurm wrote this and submits it as an array.\n\
-             cd {directory} || exit 1\n\
-             {program} experiment --resume {experiment} --shard \"$SLURM_ARRAY_TASK_ID/{shards}\"\n\
-             code=$?\n\
-             # Whoever waits reads this; it appears at once or not at all.\n\
-             name=\"${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID\"\n\
-             printf '%s\\n' \"$code\" > {ended}/\".$name\" && mv -f {ended}/\".$name\" {ended}/\"$name\"\n\
-             exit $code\n",
+            "#!/bin/sh\n# One shard of a segtrt experiment; segtrt experiment --slurm wrote this \
+             and submits it as an array.\ncd {directory} || exit 1\n{program} experiment --resume \
+             {experiment} --shard \"$SLURM_ARRAY_TASK_ID/{shards}\"\ncode=$?\n# Whoever waits \
+             reads this; it appears at once or not at \
+             all.\nname=\"${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID\"\nprintf \
+             '%s\\n' \"$code\" > {ended}/\".$name\" && mv -f {ended}/\".$name\" \
+             {ended}/\"$name\"\nexit $code\n",
             program = program?,
             experiment = experiment?,
             directory = directory?,

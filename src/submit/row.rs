@@ -96,8 +96,8 @@ pub fn markdown(rows: &[Row]) -> String {
     let shown = |value: Option<f64>, digits: usize| {
         value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
     };
-    let mut text = "| board | software | model | imgsz | precision | FPS | p50, ms | J&F, % | power, W | VALID |\n\
-                    |---|---|---|--:|---|--:|--:|--:|--:|--:|\n"
+    let mut text = "| board | software | model | imgsz | precision | FPS | p50, ms | J&F, % | \
+                    power, W | VALID |\n|---|---|---|--:|---|--:|--:|--:|--:|--:|\n"
         .to_owned();
     for row in rows {
         text += &format!(

@@ -42,7 +42,8 @@ pub fn combine(path: &Path, parts: &[ExperimentTable<'_>]) -> Result<usize> {
             header = names;
         } else if header != names {
             bail!(
-                "{} has other columns than {}; run the suite again without --resume, or into another --out-root",
+                "{} has other columns than {}; run the suite again without --resume, or into \
+                 another --out-root",
                 part.table.display(),
                 parts[0].table.display()
             );

@@ -54,7 +54,8 @@ impl Suite {
             return file::read(path);
         }
         bail!(
-            "{text:?} is no suite; expected {}, or a TOML file with [[experiment]] tables (docs/reference/suites.md)",
+            "{text:?} is no suite; expected {}, or a TOML file with [[experiment]] tables \
+             (docs/reference/suites.md)",
             built_in::NAMES.join(", ")
         )
     }

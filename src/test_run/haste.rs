@@ -18,8 +18,9 @@ const HOST_MIB: f64 = 5.0 * 1024.0;
 const GPU_MIB: f64 = 2.0 * 1024.0;
 
 /// The remark on every speed of a test run.
-pub const NO_SPEEDS: &str = "its speeds say nothing: the clip is short, and engines are built at TensorRT's lowest \
-    optimization level, several at a time; for speeds there are segtrt build-engines and segtrt bench";
+pub const NO_SPEEDS: &str = "its speeds say nothing: the clip is short, and engines are built at \
+                             TensorRT's lowest optimization level, several at a time; for speeds \
+                             there are segtrt build-engines and segtrt bench";
 
 /// The flags of `build-engines` for `plans` plans on this machine, on the first of `gpus`.
 pub fn build_flags(plans: usize, gpus: &Gpus) -> [String; 4] {

@@ -99,8 +99,8 @@ impl<'a> Output<'a> {
         })
     }
 
-    /// Writes all objects of frame `index`, in their order. `pixels` is the frame, interleaved RGB; without them it is
-    /// decoded for the overlay.
+    /// Writes all objects of frame `index`, in their order. `pixels` is the frame, interleaved RGB;
+    /// without them it is decoded for the overlay.
     ///
     /// # Errors
     /// A file cannot be written, or the frame cannot be decoded for the overlay.

@@ -15,8 +15,8 @@ use vos::prompt::{Click, Prompt};
 /// The prompts of all objects, in their order.
 ///
 /// # Errors
-/// [`UsageError`]: the frame is past the end, a click or box is outside it, a mask has another size or is empty. Any
-/// other error: a mask cannot be read.
+/// [`UsageError`]: the frame is past the end, a click or box is outside it, a mask has another size
+/// or is empty. Any other error: a mask cannot be read.
 pub fn of(job: &TrackJob, size: (usize, usize), frames: usize) -> Result<Vec<Prompt>> {
     if job.frame >= frames {
         usage(format!(
@@ -63,7 +63,8 @@ fn mask(object: &Wanted, path: &std::path::Path, size: (usize, usize)) -> Result
     let unreadable = |error| {
         let (id, (width, height)) = (object.id, size);
         anyhow!(
-            "--mask of object {id}: {error}; expected a PNG of {width}x{height} pixels, 0 where the object is not"
+            "--mask of object {id}: {error}; expected a PNG of {width}x{height} pixels, 0 where \
+             the object is not"
         )
     };
     // The header first: a file of another size is not decoded.
@@ -108,8 +109,8 @@ pub fn check_room(job: &TrackJob, manifest: &Manifest, most: Option<usize>) -> R
         {
             let model = &manifest.model;
             let advice = format!(
-                "export the model again for any number: python3 onnx/export.py --model {} --imgsz {} --precision {} \
-                 --checkpoint FILE --out {}",
+                "export the model again for any number: python3 onnx/export.py --model {} --imgsz \
+                 {} --precision {} --checkpoint FILE --out {}",
                 shell::word(&model.name),
                 model.imgsz,
                 shell::word(&model.precision),

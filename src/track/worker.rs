@@ -85,9 +85,10 @@ pub fn check_input(path: &Path) -> Result<()> {
 fn explained(clip: &Path, error: ClipError) -> anyhow::Error {
     match error {
         ClipError::Ffmpeg(FfmpegError::Missing) => anyhow!(
-            "{} is not a folder, so it is read as a video, which needs ffmpeg, and ffmpeg is not on PATH; install it \
-             (for example apt-get install ffmpeg), or give a folder of JPEG frames, written on another machine by: \
-             ffmpeg -i VIDEO -r 24 -q:v 2 -start_number 0 'frames/%05d.jpg'",
+            "{} is not a folder, so it is read as a video, which needs ffmpeg, and ffmpeg is not \
+             on PATH; install it (for example apt-get install ffmpeg), or give a folder of JPEG \
+             frames, written on another machine by: ffmpeg -i VIDEO -r 24 -q:v 2 -start_number 0 \
+             'frames/%05d.jpg'",
             clip.display()
         ),
         ClipError::Ffmpeg(FfmpegError::Failed { file, message, .. }) => {

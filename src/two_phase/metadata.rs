@@ -77,7 +77,8 @@ impl Metadata {
         let path = dir.join(METADATA);
         if !path.exists() {
             bail!(
-                "Preprocessed metadata not found: {}; run the first phase: segtrt jetson-benchmark --skip-inference --preprocessed-dir {}",
+                "Preprocessed metadata not found: {}; run the first phase: segtrt \
+                 jetson-benchmark --skip-inference --preprocessed-dir {}",
                 path.display(),
                 shell::path(dir)
             );
@@ -169,11 +170,14 @@ mod tests {
             imgsz: 1024,
         };
         // What Python 3 prints for the same value.
-        let expected = "{\n  \"video_ids\": [\n    \"b\",\n    \"a\"\n  ],\n  \"video_data\": {\n    \"b\": {\n      \
-            \"frames\": [\n        \"/d/\\u00e9\\u007f\\ud83d\\ude00/00000.jpg\"\n      ],\n      \"objects\": {\n        \
-            \"000\": {\n          \"prompt_idx\": 0,\n          \"frame_indices\": [\n            0,\n            4\n          \
-            ],\n          \"prompt_mask_shape\": [\n            480,\n            854\n          ]\n        }\n      }\n    \
-            }\n  },\n  \"split_dir\": \"/d\",\n  \"imgsz\": 1024\n}";
+        let expected = "{\n  \"video_ids\": [\n    \"b\",\n    \"a\"\n  ],\n  \"video_data\": {\n    \"b\": \
+                        {\n      \"frames\": [\n        \"/d/\\u00e9\\u007f\\ud83d\\ude00/00000.jpg\"\n      \
+                        ],\n      \"objects\": \
+                        {\n        \"000\": {\n          \"prompt_idx\": 0,\n          \"frame_indices\": \
+                        [\n            0,\n            4\n          \
+                        ],\n          \"prompt_mask_shape\": [\n            480,\n            \
+                        854\n          ]\n        }\n      }\n    }\n  \
+                        },\n  \"split_dir\": \"/d\",\n  \"imgsz\": 1024\n}";
         assert_eq!(python_json(&metadata).unwrap(), expected);
         assert_eq!(
             python_json(&json!({"a": [], "b": {}})).unwrap(),

@@ -48,7 +48,8 @@ pub struct ModelRows {
 }
 
 impl ModelRows {
-    /// Reads `sav_benchmark_summary.csv` of a model; `folder` is where it lies, below the folder of the table of all models.
+    /// Reads `sav_benchmark_summary.csv` of a model; `folder` is where it lies, below the folder of
+    /// the table of all models.
     ///
     /// # Errors
     /// It is not there, or damaged.
@@ -187,8 +188,7 @@ mod tests {
         let lines: Vec<&str> = text.split("\r\n").collect();
         assert_eq!(
             lines[0],
-            "video,object,model,imgsz,frames,fps,latency_ms,gpu_peak_alloc_MiB,gpu_peak_reserved_MiB,cpu_peak_rss_MiB,J,\
-             JandF_proxy,overlay,cudnn_benchmark,setup_ms,video_frames,precision,F,JandF,status,system_peak_used_MiB"
+            "video,object,model,imgsz,frames,fps,latency_ms,gpu_peak_alloc_MiB,gpu_peak_reserved_MiB,cpu_peak_rss_MiB,J,JandF_proxy,overlay,cudnn_benchmark,setup_ms,video_frames,precision,F,JandF,status,system_peak_used_MiB"
         );
         assert_eq!(
             lines[1],

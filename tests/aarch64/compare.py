@@ -78,9 +78,11 @@ def main():
         for ours, theirs in zip(rows(x86 / name), rows(arm / name), strict=True):
             for column in RESULTS:
                 if ours[column] != theirs[column]:
-                    sys.exit(f"FAILED: {name}: {column} is {ours[column]} on x86-64, {theirs[column]} on aarch64")
+                    sys.exit(f"FAILED: {name}: {column} is {ours[column]} on x86-64, {theirs[column]} on "
+                             f"aarch64")
             if theirs["verdict"] != "INVALID" or "SEGTRT_RUNNER" not in theirs["verdict_reason"]:
-                sys.exit(f"FAILED: {name}: an emulated row is {theirs['verdict']}: {theirs['verdict_reason']}")
+                sys.exit(f"FAILED: {name}: an emulated row is {theirs['verdict']}: "
+                         f"{theirs['verdict_reason']}")
     if "edgetam_mini" not in (arm / "report.html").read_text():
         sys.exit("FAILED: report.html does not name the model")
     print("rows, masks and verdicts are as expected")

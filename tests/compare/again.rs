@@ -4,7 +4,8 @@ use std::fs;
 
 use super::shared::{json, measure, run};
 
-/// A process numbers its rounds from 0: one that is asked for round 1 again, and for round 3, would write over round 2.
+/// A process numbers its rounds from 0: one that is asked for round 1 again, and for round 3, would
+/// write over round 2.
 #[test]
 fn a_round_that_is_measured_again_takes_no_others_place() {
     let dir = tempfile::tempdir().unwrap();

@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::judge::changed;
 use super::shared::{
-    Said, base, compare, copy_run, edit_column, edit_json, edit_masks, edit_sidecar, empty,
-    json as read, measure, run, side,
+    Said, as_pytorch, base, compare, copy_run, edit_column, edit_json, edit_masks, edit_sidecar,
+    empty, json as read, measure, run, side,
 };
 
 /// PyTorch's fp32 with TF32 products on a GPU.
@@ -144,7 +144,7 @@ fn a_typed_name_is_a_word_too() {
     let dir = tempfile::tempdir().unwrap();
     let a = copy_run(&dir.path().join("a"));
     let b = copy_run(&dir.path().join("b"));
-    edit_column(&b, "backend", "pytorch 2.11.0 meta eager");
+    as_pytorch(&b, "meta", "eager");
     let named = |name: &str| {
         let mut command = compare(&dir.path().join("cmp"));
         run(command.arg("--runs").arg(&a).arg(format!("{name}={}", b.display())))

@@ -47,7 +47,8 @@ fn a_side_that_hangs_is_ended_and_the_others_go_on() {
     assert!(said.code == 2 && said.err.contains("3 or more"), "{}", said.err);
 }
 
-/// Compiling takes as long as it takes, unless somebody says how long it may: the others are measured all the same.
+/// Compiling takes as long as it takes, unless somebody says how long it may: the others are
+/// measured all the same.
 #[test]
 fn a_side_that_does_not_get_ready_in_time_is_ended_and_the_others_go_on() {
     let dir = tempfile::tempdir().unwrap();

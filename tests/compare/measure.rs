@@ -339,7 +339,8 @@ fn what_compare_says_itself_is_no_further_argument() {
     assert!(!out.exists());
 }
 
-/// A reference that could not be measured is not there, whatever folder is called so where the command is typed.
+/// A reference that could not be measured is not there, whatever folder is called so where the
+/// command is typed.
 #[test]
 fn a_folder_of_the_same_name_is_no_reference() {
     let dir = tempfile::tempdir().unwrap();

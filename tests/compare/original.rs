@@ -6,7 +6,8 @@ use serde_json::Value;
 use vos::rle::Rle;
 
 use super::shared::{
-    Said, base, compare, copy_run, edit_column, edit_masks, empty, json as read, run, side,
+    Said, as_pytorch, base, compare, copy_run, edit_column, edit_masks, empty, json as read, run,
+    side,
 };
 
 /// Four sides of one reference: `mixed`, and in fp16 an engine and PyTorch's two; those that
@@ -35,13 +36,16 @@ fn changed(dir: &Path, whose: &str, differ: &[&str], change: fn(&mut Vec<Value>)
     let kinds = [
         ("mixed", "mixed", "tensorrt 8.6.0 mixed segmented graph"),
         ("engine", "fp16", "tensorrt 8.6.0 fp16 segmented graph"),
-        ("eager", "fp16", "pytorch 2.11.0 meta eager"),
-        ("compile", "fp16", "pytorch 2.11.0 meta compile"),
+        ("eager", "fp16", ""),
+        ("compile", "fp16", ""),
     ];
     let sides = kinds.map(|(name, precision, backend)| {
         let run = copy_run(&dir.join(name));
         edit_column(&run, "precision", precision);
-        edit_column(&run, "backend", &backend.replace("meta", whose));
+        match backend {
+            "" => as_pytorch(&run, whose, name),
+            backend => edit_column(&run, "backend", backend),
+        }
         if differ.contains(&name) {
             edit_masks(&run, change);
         }
@@ -109,13 +113,16 @@ fn each_sides_footing_is_said_whoever_is_the_subject() {
     let dir = tempfile::tempdir().unwrap();
     let sides = [
         ("engine", "tensorrt 8.6.0 fp16 segmented graph", 0),
-        ("eager", "pytorch 2.11.0 meta eager", 160),
-        ("compile", "pytorch 2.11.0 meta compile", 80),
+        ("eager", "", 160),
+        ("compile", "", 80),
     ];
     let sides = sides.map(|(name, backend, part)| {
         let run = copy_run(&dir.path().join(name));
         edit_column(&run, "precision", "fp16");
-        edit_column(&run, "backend", backend);
+        match backend {
+            "" => as_pytorch(&run, "meta", name),
+            backend => edit_column(&run, "backend", backend),
+        }
         match part {
             160 => edit_masks(&run, |frames| take_a_part(&mut frames[5], 160)),
             80 => edit_masks(&run, |frames| take_a_part(&mut frames[5], 80)),
@@ -174,12 +181,15 @@ fn the_order_of_names_loses_no_ratio() {
     let dir = tempfile::tempdir().unwrap();
     let kinds = [
         ("first", "tensorrt 8.6.0 fp32 segmented graph"),
-        ("compile", "pytorch 2.11.0 meta compile"),
+        ("compile", ""),
         ("second", "tensorrt 8.6.0 fp32 graph"),
     ];
     let sides = kinds.map(|(name, backend)| {
         let run = copy_run(&dir.path().join(name));
-        edit_column(&run, "backend", backend);
+        match backend {
+            "" => as_pytorch(&run, "meta", name),
+            backend => edit_column(&run, "backend", backend),
+        }
         run
     });
     let out = dir.path().join("cmp");
@@ -198,10 +208,10 @@ fn an_original_does_not_stand_in_for_a_reference_that_shows_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let reference = copy_run(&dir.path().join("reference"));
     edit_masks(&reference, |frames| frames.iter_mut().for_each(empty));
-    let sides = ["meta eager", "meta compile"].map(|kind| {
-        let run = copy_run(&dir.path().join(&kind[5..]));
+    let sides = ["eager", "compile"].map(|mode| {
+        let run = copy_run(&dir.path().join(mode));
         edit_column(&run, "precision", "fp16");
-        edit_column(&run, "backend", &format!("pytorch 2.11.0 {kind}"));
+        as_pytorch(&run, "meta", mode);
         run
     });
     let out = dir.path().join("cmp");

@@ -20,7 +20,8 @@ fn the_original_and_the_graphs_compute_the_same_masks() {
     let source = std::env::var_os("EDGETAM_SRC").is_some();
     let Some(python) = python().filter(|_| runner.is_file() && source) else {
         eprintln!(
-            "SKIPPED: no PyTorch (SEGTRT_TEST_PYTHON names a Python that has it), no EDGETAM_SRC, or no pytorch/run.py"
+            "SKIPPED: no PyTorch (SEGTRT_TEST_PYTHON names a Python that has it), no EDGETAM_SRC, \
+             or no pytorch/run.py"
         );
         return;
     };
@@ -52,7 +53,8 @@ fn the_original_and_the_graphs_compute_the_same_masks() {
     assert!(taught["min_iou"].as_f64().is_some_and(|iou| iou >= 0.998), "{taught}");
 }
 
-/// On a GPU the runner's stage times are of another pass over the same frames: they are no part of this one's latencies.
+/// On a GPU the runner's stage times are of another pass over the same frames: they are no part of
+/// this one's latencies.
 #[test]
 fn stages_of_another_pass_need_not_add_up_to_the_latencies() {
     for apart in [false, true] {

@@ -100,6 +100,17 @@ pub fn edit_column(run: &Path, name: &str, value: &str) {
     out.flush().unwrap();
 }
 
+/// Makes a run PyTorch's: the settings that its runner writes, and its label.
+pub fn as_pytorch(run: &Path, implementation: &str, mode: &str) {
+    edit_column(run, "backend", &format!("pytorch 2.11.0 {implementation} {mode}"));
+    edit_sidecar(run, |sidecar| {
+        let settings = &mut sidecar["configuration"];
+        settings["provider"] = "pytorch".into();
+        settings["implementation"] = implementation.into();
+        settings["run_mode"] = mode.into();
+    });
+}
+
 /// Changes every file of masks of a run; `change` gets its `frames`.
 pub fn edit_masks(run: &Path, mut change: impl FnMut(&mut Vec<Value>)) {
     for entry in fs::read_dir(run.join("masks")).unwrap() {

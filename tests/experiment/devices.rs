@@ -195,8 +195,8 @@ fn a_login_node_without_a_gpu_plans_for_nodes_that_have_one() {
     assert_eq!(column(&rows, "device"), ["NVIDIA H200"]);
 }
 
-/// An experiment on two GPUs, signalled once both shards are at work -> its exit code, what it told, the shards' processes; none where
-/// there are no stand-ins.
+/// An experiment on two GPUs, signalled once both shards are at work -> its exit code, what it
+/// told, the shards' processes; none where there are no stand-ins.
 #[cfg(target_os = "linux")]
 fn signalled(signal: &str) -> Option<(Option<i32>, String, impl Fn() -> Vec<String>)> {
     let fakes = shared()?;

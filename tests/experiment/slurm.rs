@@ -1,4 +1,5 @@
-//! Experiments on Slurm, with stand-ins for sbatch and squeue: submitted, lost tasks run again, waiters that come and go.
+//! Experiments on Slurm, with stand-ins for sbatch and squeue: submitted, lost tasks run again,
+//! waiters that come and go.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! The two phases: what the first one writes down, what the second one makes of it, and what stands between them.
+//! The two phases: what the first one writes down, what the second one makes of it, and what stands
+//! between them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -81,8 +82,7 @@ fn both_phases_leave_the_predecessors_files() {
     let (header, rows) = read_csv(&summary);
     assert_eq!(
         header[..15].join(","),
-        "video,object,model,imgsz,frames,fps,latency_ms,gpu_peak_alloc_MiB,gpu_peak_reserved_MiB,cpu_peak_rss_MiB,J,\
-         JandF_proxy,overlay,cudnn_benchmark,setup_ms"
+        "video,object,model,imgsz,frames,fps,latency_ms,gpu_peak_alloc_MiB,gpu_peak_reserved_MiB,cpu_peak_rss_MiB,J,JandF_proxy,overlay,cudnn_benchmark,setup_ms"
     );
     let order: Vec<String> = rows.iter().map(|row| format!("{} {}", row[0], row[2])).collect();
     assert_eq!(

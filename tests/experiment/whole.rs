@@ -133,7 +133,10 @@ fn what_cannot_be_done_is_said_before_anything_is_made() {
         .arg("--backend=onnxruntime")
         .assert()
         .code(2)
-        .stderr(contains("none of the platform's models can be run; here are others: --models edgetam_mini_points,"))
+        .stderr(contains(
+            "none of the platform's models can be run; here are others: --models \
+                          edgetam_mini_points,",
+        ))
         .stderr(contains("segtrt fetch sam2.1_tiny"));
     experiment(&split).args(["--models", "sam2_huge_points"]).assert().code(2);
     experiment(&split)

@@ -127,8 +127,8 @@ fn a_local_checkpoint_is_exported_in_both_precisions() {
     assert_eq!(calls.len(), 2, "{calls:?}");
     for (call, precision) in calls.iter().zip(["fp32", "fp16"]) {
         let wanted = format!(
-            "onnx/export.py --model sam2.1_base_plus --precision {precision} --segments --padded-track --checkpoint {} --out {} \
-             --imgsz 512",
+            "onnx/export.py --model sam2.1_base_plus --precision {precision} --segments \
+             --padded-track --checkpoint {} --out {} --imgsz 512",
             checkpoint.display(),
             out.display()
         );

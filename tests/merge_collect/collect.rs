@@ -30,7 +30,8 @@ impl Lab {
     fn ssh_is(&self, body: &str) {
         let machines = self.dir.path().join("machines");
         let script = format!(
-            "#!/bin/sh\nhost=$1; shift\nHOME='{}'/$host; export HOME\ncd \"$HOME\" 2>/dev/null || exit 255\n{body}\n",
+            "#!/bin/sh\nhost=$1; shift\nHOME='{}'/$host; export HOME\ncd \"$HOME\" 2>/dev/null || \
+             exit 255\n{body}\n",
             machines.display()
         );
         // As a whole: another test may be starting programs at this moment.
@@ -162,7 +163,11 @@ fn a_machine_that_sends_what_was_not_asked_for_is_refused() {
     lab.file("a", "exp/one", "1");
     lab.file("a", "outside", "evil");
     // Lists honestly; instead of the files it packs one from above the folder, under that name.
-    lab.ssh_is("script=$(cat)\ncase $script in\n*'tar -cf'*) cd exp; printf '\\nsegtrt-collect 1\\n'; tar -P -cf - ../outside one ;;\n*) printf '%s\\n' \"$script\" | sh ;;\nesac");
+    lab.ssh_is(
+        "script=$(cat)\ncase $script in\n*'tar -cf'*) cd exp; printf '\\nsegtrt-collect \
+                1\\n'; tar -P -cf - ../outside one ;;\n*) printf '%s\\n' \"$script\" | sh \
+                ;;\nesac",
+    );
     lab.collect(&["a:exp"])
         .assert()
         .code(1)
@@ -171,7 +176,10 @@ fn a_machine_that_sends_what_was_not_asked_for_is_refused() {
     assert_eq!(lab.tree(&lab.out()).into_keys().collect::<Vec<_>>(), ["collected.json"]);
 
     // A file that is not what was listed.
-    lab.ssh_is("script=$(cat)\ncase $script in *'tar -cf'*) echo 2 > exp/one ;; esac\nprintf '%s\\n' \"$script\" | sh");
+    lab.ssh_is(
+        "script=$(cat)\ncase $script in *'tar -cf'*) echo 2 > exp/one ;; esac\nprintf \
+                '%s\\n' \"$script\" | sh",
+    );
     lab.collect(&["a:exp"]).assert().code(1).stderr(contains("one has another sha256"));
     assert!(!lab.out().join("exp/one").exists());
 }

@@ -1,4 +1,5 @@
-//! Hosts that send without end, or names that command terminals: what comes of them is an error, soon and in little memory.
+//! Hosts that send without end, or names that command terminals: what comes of them is an error,
+//! soon and in little memory.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -6,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::support::script;
 
-/// What a hostile host is given here at most, bytes: an honest collect takes some 20 MB, an unlimited one all there is.
+/// What a hostile host is given here at most, bytes: an honest collect takes some 20 MB, an
+/// unlimited one all there is.
 const MEMORY: u64 = 700 << 20;
 /// Its time.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -19,7 +21,8 @@ struct Host {
 }
 
 impl Host {
-    /// A stand-in for ssh that answers the listing with `listing` and the request for files with `files`, both shell.
+    /// A stand-in for ssh that answers the listing with `listing` and the request for files with
+    /// `files`, both shell.
     fn new(listing: &str, files: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let text = format!(

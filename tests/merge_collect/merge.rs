@@ -222,8 +222,8 @@ fn without_any_table_or_with_one_as_output_nothing_is_written() {
         .code(1)
         .stdout("")
         .stderr(contains(
-            "Error: /no/such/dir does not exist; expected a run folder with profile_summary.csv, or a CSV file. \
-             Measure first: segtrt bench --split-dir DIR --out-dir OUT",
+            "Error: /no/such/dir does not exist; expected a run folder with profile_summary.csv, \
+             or a CSV file. Measure first: segtrt bench --split-dir DIR --out-dir OUT",
         ));
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     segtrt().arg("merge").assert().code(2);

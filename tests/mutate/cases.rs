@@ -22,7 +22,8 @@ pub struct Case {
     pub name: &'static str,
     /// The file that is damaged, below the corpus; `*` stands for the first of its folder.
     pub file: &'static str,
-    /// The command that reads it; `@` is the corpus. None: no command could, or it would write where the file says.
+    /// The command that reads it; `@` is the corpus. None: no command could, or it would write
+    /// where the file says.
     pub args: &'static [&'static str],
     pub by: By,
     /// A refusal names one of these.
@@ -119,7 +120,8 @@ const BENCH_YOUTUBE: &[&str] =
     &["bench", "--models", "edgetam_mini_points", "--split-dir", "@/youtube", "--out-dir", "@/out"];
 const MERGE: &[&str] = &["merge", "@/run", "@/run2", "-o", "@/out/m.csv"];
 
-/// A line may name a clip that is not there, or what is no name: that one is named then, and the file is "the manifest".
+/// A line may name a clip that is not there, or what is no name: that one is named then, and the
+/// file is "the manifest".
 const LISTED: &[&str] = &[
     "sav_val.txt",
     "val.txt",
@@ -239,6 +241,19 @@ pub const CASES: &[Case] = &[
         &["base.json", "baseline base", "run"]
     ),
     case!("history", "history.jsonl", HISTORY, By::Command),
+    case!(
+        "results",
+        "results.tar",
+        &["submit", "@/results.tar"],
+        By::Command,
+        &["results.tar", "FAILED"]
+    ),
+    case!(
+        "results' summary",
+        "results/bench/sav_benchmark_summary.csv",
+        &["submit", "@/results"],
+        By::Command
+    ),
     case!("journal", "run/rows.jsonl", &[], By::Call(read::journal)),
     case!("masks", "run/masks/*", COMPARE, By::Command, &["/masks/", "side", "a:", "b:"]),
     case!("logits", "run/logits/*", &[], By::Call(read::logits), &[".npy"]),

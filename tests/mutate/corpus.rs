@@ -18,7 +18,8 @@ use super::read::TIMING;
 const MARKER: &str = "\nsegtrt-collect 1\n";
 
 /// A stand-in for ssh: the script on its standard input asks for a listing or for a tar.
-const SSH: &str = "here=$(dirname \"$0\")\ncase $(cat) in *'tar -cf'*) cat \"$here/stream.bin\" ;; *) cat \"$here/listing.bin\" ;; esac\n";
+const SSH: &str = "here=$(dirname \"$0\")\ncase $(cat) in *'tar -cf'*) cat \"$here/stream.bin\" \
+                   ;; *) cat \"$here/listing.bin\" ;; esac\n";
 
 /// Writes all of them into a new folder.
 pub fn make(root: &Path) {
@@ -36,7 +37,8 @@ pub fn make(root: &Path) {
     copy(&at("run"), &at("run2"));
     fs::write(
         at("run2/experiment_config.txt"),
-        "Experiment Configuration\n========\nTimestamp: 20251130_143022\nPlatform: jetson\nHostname: orin-1\n",
+        "Experiment Configuration\n========\nTimestamp: 20251130_143022\nPlatform: \
+         jetson\nHostname: orin-1\n",
     )
     .unwrap();
     let program = |words: &[&str]| {
@@ -51,6 +53,7 @@ pub fn make(root: &Path) {
     program(&["predecode", "--split-dir", "@split", "--imgsz", "256", "--out-dir", "@frames"]);
     program(&["baseline", "save", "base", "--from", "@run", "--baselines", "@baselines"]);
     program(&["history", "@history.jsonl", "@run"]);
+    crate::submit::whole(root);
     copy(&data.join("datasets/youtube_vos"), &at("youtube"));
     let output = segtrt()
         .args(["compare", "--split-dir"])
@@ -115,8 +118,9 @@ pub fn make(root: &Path) {
     .unwrap();
     fs::write(
         at("suite.toml"),
-        "[[experiment]]\nname = \"full\"\nimgsz = 256\n\n[[experiment]]\nname = \"half\"\ndescription = \"every second\"\n\
-         input-frame-stride = 2\nannotation-stride-frames = 4\n",
+        "[[experiment]]\nname = \"full\"\nimgsz = 256\n\n[[experiment]]\nname \
+         = \"half\"\ndescription = \"every second\"\ninput-frame-stride = \
+         2\nannotation-stride-frames = 4\n",
     )
     .unwrap();
     remote(&at("remote"));

@@ -35,6 +35,7 @@ pub fn command(words: Vec<OsString>) -> i32 {
             | Command::Merge(_)
             | Command::Nsys(_)
             | Command::Report(_)
+            | Command::Submit(_)
     );
     assert!(in_process, "not in this process: {:?}", cli.command);
     match cli.command.run() {

@@ -116,7 +116,8 @@ fn what_was_not_traced_is_said_and_refused_where_it_was_asked_for() {
         .stdout(contains("Ranges on the CPU"))
         .stdout(contains("Ranges projected").count(0))
         .stdout(contains(
-            "it has no work of a GPU and no calls of the CUDA API: CUDA was not traced; record both with nsys profile",
+            "it has no work of a GPU and no calls of the CUDA API: CUDA was not traced; record \
+             both with nsys profile",
         ))
         .stdout(contains("warm-up").count(0));
     refused(&path, &["--report", "kernels"], "it has no work of a GPU");

@@ -15,20 +15,23 @@ pub const OTHER: i64 = PROCESS | 2;
 pub const SEGTRT: i64 = 1;
 
 const NVTX: &str = "CREATE TABLE IF NOT EXISTS NVTX_EVENTS (start INTEGER NOT NULL, end INTEGER, \
-    eventType INTEGER NOT NULL, rangeId INTEGER, category INTEGER, color INTEGER, text TEXT, globalTid INTEGER, \
-    endGlobalTid INTEGER, textId INTEGER, domainId INTEGER)";
+                    eventType INTEGER NOT NULL, rangeId INTEGER, category INTEGER, color INTEGER, \
+                    text TEXT, globalTid INTEGER, endGlobalTid INTEGER, textId INTEGER, domainId \
+                    INTEGER)";
 const RUNTIME: &str = "CREATE TABLE IF NOT EXISTS CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER NOT NULL, \
     end INTEGER NOT NULL, eventClass INTEGER NOT NULL, globalTid INTEGER, correlationId INTEGER, \
     nameId INTEGER NOT NULL, returnValue INTEGER NOT NULL, callchainId INTEGER)";
-const KERNEL: &str = "CREATE TABLE IF NOT EXISTS CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER NOT NULL, \
-    end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL, streamId INTEGER NOT NULL, \
-    correlationId INTEGER, globalPid INTEGER, demangledName INTEGER NOT NULL, shortName INTEGER NOT NULL, \
-    mangledName INTEGER, gridX INTEGER, gridY INTEGER, gridZ INTEGER, blockX INTEGER, blockY INTEGER, blockZ INTEGER, \
-    graphNodeId INTEGER)";
-const MEMCPY: &str = "CREATE TABLE IF NOT EXISTS CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER NOT NULL, \
-    end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL, streamId INTEGER NOT NULL, \
-    correlationId INTEGER, globalPid INTEGER, bytes INTEGER NOT NULL, copyKind INTEGER NOT NULL, srcKind INTEGER, \
-    dstKind INTEGER)";
+const KERNEL: &str = "CREATE TABLE IF NOT EXISTS CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER NOT \
+                      NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER \
+                      NOT NULL, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid \
+                      INTEGER, demangledName INTEGER NOT NULL, shortName INTEGER NOT NULL, \
+                      mangledName INTEGER, gridX INTEGER, gridY INTEGER, gridZ INTEGER, blockX \
+                      INTEGER, blockY INTEGER, blockZ INTEGER, graphNodeId INTEGER)";
+const MEMCPY: &str = "CREATE TABLE IF NOT EXISTS CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER NOT \
+                      NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER \
+                      NOT NULL, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid \
+                      INTEGER, bytes INTEGER NOT NULL, copyKind INTEGER NOT NULL, srcKind \
+                      INTEGER, dstKind INTEGER)";
 const MEMSET: &str = "CREATE TABLE IF NOT EXISTS CUPTI_ACTIVITY_KIND_MEMSET (start INTEGER NOT NULL, \
     end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL, streamId INTEGER NOT NULL, \
     correlationId INTEGER, globalPid INTEGER, value INTEGER NOT NULL, bytes INTEGER NOT NULL)";
@@ -82,7 +85,8 @@ impl Made {
     pub fn domain(&mut self) {
         self.sql(NVTX);
         self.sql(&format!(
-            "INSERT INTO NVTX_EVENTS (start, eventType, text, globalTid, domainId) VALUES (0, 75, 'segtrt', {MAIN}, {SEGTRT})"
+            "INSERT INTO NVTX_EVENTS (start, eventType, text, globalTid, domainId) VALUES (0, 75, \
+             'segtrt', {MAIN}, {SEGTRT})"
         ));
     }
 
@@ -116,7 +120,8 @@ impl Made {
         self.sql(RUNTIME);
         let id = self.string(name);
         self.sql(&format!(
-            "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES ({start}, {end}, 0, {thread}, {number}, {id}, 0, NULL)"
+            "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES ({start}, {end}, 0, {thread}, \
+             {number}, {id}, 0, NULL)"
         ));
     }
 
@@ -130,8 +135,8 @@ impl Made {
         self.sql(KERNEL);
         let (long, short) = (self.string(&format!("{name}(int)")), self.string(name));
         self.sql(&format!(
-            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ({start}, {end}, {device}, 1, 7, {number}, {PROCESS}, {long}, \
-             {short}, NULL, 1, 1, 1, 1, 1, 1, NULL)"
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ({start}, {end}, {device}, 1, 7, \
+             {number}, {PROCESS}, {long}, {short}, NULL, 1, 1, 1, 1, 1, 1, NULL)"
         ));
     }
 
@@ -139,8 +144,8 @@ impl Made {
     pub fn copy(&mut self, kind: i64, bytes: i64, start: i64, end: i64, number: i64) {
         self.sql(MEMCPY);
         self.sql(&format!(
-            "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES ({start}, {end}, 0, 1, 7, {number}, {PROCESS}, {bytes}, {kind}, \
-             NULL, NULL)"
+            "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES ({start}, {end}, 0, 1, 7, {number}, \
+             {PROCESS}, {bytes}, {kind}, NULL, NULL)"
         ));
     }
 
@@ -148,7 +153,8 @@ impl Made {
     pub fn set(&mut self, bytes: i64, start: i64, end: i64, number: i64) {
         self.sql(MEMSET);
         self.sql(&format!(
-            "INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES ({start}, {end}, 0, 1, 7, {number}, {PROCESS}, 0, {bytes})"
+            "INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES ({start}, {end}, 0, 1, 7, {number}, \
+             {PROCESS}, 0, {bytes})"
         ));
     }
 
@@ -156,13 +162,17 @@ impl Made {
     pub fn graph(&mut self, graph: i64, start: i64, end: i64, number: i64) {
         self.sql(GRAPH);
         self.sql(&format!(
-            "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES ({start}, {end}, 0, 1, 7, {number}, {PROCESS}, {graph}, {graph})"
+            "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES ({start}, {end}, 0, 1, 7, \
+             {number}, {PROCESS}, {graph}, {graph})"
         ));
     }
 
     /// The name of GPU 0.
     pub fn gpu(&self, name: &str) {
-        self.sql("CREATE TABLE TARGET_INFO_GPU (vmId INTEGER NOT NULL, id INTEGER NOT NULL, name TEXT, cuDevice INTEGER)");
+        self.sql(
+            "CREATE TABLE TARGET_INFO_GPU (vmId INTEGER NOT NULL, id INTEGER NOT NULL, name \
+                  TEXT, cuDevice INTEGER)",
+        );
         self.sql(&format!("INSERT INTO TARGET_INFO_GPU VALUES (0, 5, '{name}', 0)"));
     }
 
@@ -203,8 +213,9 @@ impl Made {
 /// GPU       1: 1150────1650  2: 1700──1900  3: 1950─2050   9: 6130─6140  10: 6200──6900
 /// ```
 ///
-/// Call 5 fills its range from end to end (it is inside), 6 begins before its range and 7 ends after it (they are not), 8 is on
-/// another thread; `nothing` launches nothing; `se` is started and ended on one thread, `se_other` ends on another.
+/// Call 5 fills its range from end to end (it is inside), 6 begins before its range and 7 ends
+/// after it (they are not), 8 is on another thread; `nothing` launches nothing; `se` is started and
+/// ended on one thread, `se_other` ends on another.
 pub fn frames(path: &Path) -> Made {
     let launch = "cudaLaunchKernel_v7000";
     let mut made = Made::new(path);
@@ -243,7 +254,8 @@ pub fn frames(path: &Path) -> Made {
     made.event(60, "se", [6000, 7100], 0, None);
     made.event(60, "se_other", [6000, 7100], 0, Some(OTHER));
     made.sql(&format!(
-        "INSERT INTO NVTX_EVENTS (start, end, eventType, text, globalTid, domainId) VALUES (6105, 6290, 59, 'plain', {MAIN}, {SEGTRT})"
+        "INSERT INTO NVTX_EVENTS (start, end, eventType, text, globalTid, domainId) VALUES (6105, \
+         6290, 59, 'plain', {MAIN}, {SEGTRT})"
     ));
     made
 }

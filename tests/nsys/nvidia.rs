@@ -9,7 +9,8 @@ use super::json;
 use super::made::frames;
 use crate::support::nsys;
 
-/// Tables whose columns and rows are compared. nsys counts sizes in its own unit on the screen, in bytes in its scripts.
+/// Tables whose columns and rows are compared. nsys counts sizes in its own unit on the screen, in
+/// bytes in its scripts.
 const TABLES: [&str; 6] = [
     "nvtx_gpu_proj_sum",
     "nvtx_sum",

@@ -1,5 +1,5 @@
-//! A platform table for the committed bundle, a pack of it unpacked, and a stand-in for segtrt that writes down how it
-//! is called.
+//! A platform table for the committed bundle, a pack of it unpacked, and a stand-in for segtrt that
+//! writes down how it is called.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,10 @@ use crate::support::{segtrt, small_bundle};
 pub fn table(dir: &Path, extra: &str) -> PathBuf {
     let path = dir.join("mine.toml");
     let row = format!(
-        "[testboard]\ntitle = \"A board's \\\"name\\\" $HOME\"\nsm = 87\nmemory_mb = 4096\nunified = true\n\
-         models = [\"edgetam_mini\"]\nprecision = \"fp32\"\nimgsz = 256\nworkspace_mb = 64\ntrack_variant = \"per-fill-level\"\n\
-         opt_level = 1\ndevice_names = []\ntegra = true\n{extra}"
+        "[testboard]\ntitle = \"A board's \\\"name\\\" $HOME\"\nsm = 87\nmemory_mb = \
+         4096\nunified = true\nmodels = [\"edgetam_mini\"]\nprecision = \"fp32\"\nimgsz = \
+         256\nworkspace_mb = 64\ntrack_variant = \"per-fill-level\"\nopt_level = 1\ndevice_names \
+         = []\ntegra = true\n{extra}"
     );
     std::fs::write(&path, row).unwrap();
     path

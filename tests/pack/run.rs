@@ -7,8 +7,7 @@ use super::board::{Board, said};
 use crate::support::segtrt;
 
 const DOCTOR: &str = "<doctor><--onnx-dir><onnx>";
-const BUILD: &str = "<build-engines><--platform><testboard><--platforms><platforms.toml><--models><edgetam_mini>\
-    <--imgsz><256><--precision><fp32><--max-objects><2><--onnx-dir><onnx><--out><engines>";
+const BUILD: &str = "<build-engines><--platform><testboard><--platforms><platforms.toml><--models><edgetam_mini><--imgsz><256><--precision><fp32><--max-objects><2><--onnx-dir><onnx><--out><engines>";
 
 #[test]
 fn engines_are_built_tested_and_measured_and_the_results_packed() {

@@ -42,8 +42,9 @@ impl Ranges {
     }
 }
 
-/// Asserts that there is one `pipeline` for each of `frames` frames with every stage once inside it, in order, the
-/// prompt on `prompted` of them and the track step on the others; those of `warmups` passes lie in a `warmup`.
+/// Asserts that there is one `pipeline` for each of `frames` frames with every stage once inside
+/// it, in order, the prompt on `prompted` of them and the track step on the others; those of
+/// `warmups` passes lie in a `warmup`.
 pub fn assert_frames(outermost: &[Ranged], warmups: usize, frames: usize, prompted: usize) {
     let is_warmup = |range: &&Ranged| range.name == "warmup";
     assert_eq!(outermost.iter().filter(is_warmup).count(), warmups, "warm-up passes");

@@ -24,7 +24,8 @@ fn nsight_systems_exports_the_same_frames() {
     let said = String::from_utf8_lossy(&profile.stderr);
     assert!(profile.status.success(), "{said}");
     let trace = report::nsys::read(&report.with_extension("sqlite")).unwrap();
-    // Of two moments at the same nanosecond, ends come first, and of two ranges that begin together the longer one.
+    // Of two moments at the same nanosecond, ends come first, and of two ranges that begin together
+    // the longer one.
     let mut moments = Vec::new();
     for range in &trace.ranges {
         let name = trace.text(range.name).strip_prefix("segtrt:");

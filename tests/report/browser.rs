@@ -20,7 +20,8 @@ fn chromium() -> Option<PathBuf> {
     let found = named.or_else(on_path);
     if found.is_none() {
         eprintln!(
-            "SKIPPED: no Chromium here; the report's page was not opened in a browser (apt-get install chromium, or SEGTRT_CHROMIUM=FILE)"
+            "SKIPPED: no Chromium here; the report's page was not opened in a browser (apt-get \
+             install chromium, or SEGTRT_CHROMIUM=FILE)"
         );
     }
     found
@@ -101,12 +102,10 @@ fn a_click_sorts_and_a_click_turns_the_page_dark() {
     let (page, source) = made(dir.path());
     // The test's own script must run: it does what a reader's finger does.
     let open = source.replace("Content-Security-Policy", "X-None");
-    let clicks = "<script>addEventListener('load',function(){\
-        var heads=document.querySelectorAll('#summary thead th');\
-        for(var i=0;i<heads.length;i++){if(heads[i].textContent==='FPS'){heads[i].querySelector('button').click();}}\
-        var was=getComputedStyle(document.body).backgroundColor;\
-        document.getElementById('theme').click();\
-        document.body.dataset.changed=String(was!==getComputedStyle(document.body).backgroundColor);});</script></body>";
+    let clicks = "<script>addEventListener('load',function(){var heads=document.querySelectorAll('#summary \
+                  thead th');for(var \
+                  i=0;i<heads.length;i++){if(heads[i].textContent==='FPS'){heads[i].querySelector('button').click();}}var \
+                  was=getComputedStyle(document.body).backgroundColor;document.getElementById('theme').click();document.body.dataset.changed=String(was!==getComputedStyle(document.body).backgroundColor);});</script></body>";
     std::fs::write(&page, open.replace("</body>", clicks)).unwrap();
     let (seen, messages) = dom(&browser, dir.path(), &page);
     // The first table is the one that was clicked; that of the conditions follows it.
@@ -128,16 +127,13 @@ fn the_page_fits_a_wide_and_a_narrow_window_in_both_themes() {
     let dir = tempfile::tempdir().unwrap();
     let (page, source) = made(dir.path());
     let open = source.replace("Content-Security-Policy", "X-None");
-    // The page's observers run later on a busy machine, so the script looks up to nine times in the 3 s that Chromium simulates.
-    let measure = "<script>addEventListener('load',function(){(function look(left){setTimeout(function(){\
-        var root=document.documentElement;var more=0;\
-        document.querySelectorAll('.sheet').forEach(function(sheet){\
-        var scroll=sheet.querySelector('.scroll');\
-        var hidden=scroll.scrollWidth-scroll.clientWidth>1;\
-        var told=sheet.querySelector('.more').textContent!=='';\
-        if(!sheet.closest('details:not([open])')&&hidden!==told){more+=1;}});\
-        document.body.dataset.over=String(root.scrollWidth-root.clientWidth);\
-        document.body.dataset.untold=String(more);if(more&&left){look(left-1);}},300);})(8);});</script></body>";
+    // The page's observers run later on a busy machine, so the script looks up to nine times in the
+    // 3 s that Chromium simulates.
+    let measure = "<script>addEventListener('load',function(){(function look(left){setTimeout(function(){var \
+                   root=document.documentElement;var \
+                   more=0;document.querySelectorAll('.sheet').forEach(function(sheet){var scroll=sheet.querySelector('.scroll');var \
+                   hidden=scroll.scrollWidth-scroll.clientWidth>1;var \
+                   told=sheet.querySelector('.more').textContent!=='';if(!sheet.closest('details:not([open])')&&hidden!==told){more+=1;}});document.body.dataset.over=String(root.scrollWidth-root.clientWidth);document.body.dataset.untold=String(more);if(more&&left){look(left-1);}},300);})(8);});</script></body>";
     std::fs::write(&page, open.replace("</body>", measure)).unwrap();
     for (width, theme) in [(1400, 1), (500, 1), (1400, 0), (500, 0)] {
         let output = browse(

@@ -192,7 +192,7 @@ impl Engines {
     /// Of the small bundle. Runs the encoder once: the other graphs take its features.
     pub fn new(root: &Path) -> Self {
         let mut manifest = Bundle::open(&small_bundle()).unwrap().manifest;
-        // In the place of the bundle's own, whose sums over masked slots could differ from the CPU backend's in the last digit.
+        // Not the bundle's: its sums over masked slots could differ from the CPU's in a last digit.
         manifest.graphs.retain(|graph| graph.role != Role::TrackPadded);
         manifest.graphs.push(padded_track(&manifest));
         let (root, bundle) = (root.to_owned(), small_bundle());
@@ -260,8 +260,8 @@ impl Engines {
         (dir, engines)
     }
 
-    /// Writes a folder with these plans; each behaves as the stand-in for TensorRT knows the word. Floating-point tensors
-    /// of `fp16` folders are halves.
+    /// Writes a folder with these plans; each behaves as the stand-in for TensorRT knows the word.
+    /// Floating-point tensors of `fp16` folders are halves.
     pub fn write(&self, precision: Precision, plans: &[(Role, &str)]) -> PathBuf {
         let (dir, mut engines) = self.empty(precision);
         let float = if precision == Precision::Fp16 { DataType::Half } else { DataType::Float };
@@ -358,7 +358,7 @@ impl Engines {
     }
 }
 
-/// The graph that the exporter writes with `--padded-track`; its file is the exact one's, which gives its values.
+/// The graph of `--padded-track`; its file is the exact one's, which gives its values.
 fn padded_track(manifest: &Manifest) -> Graph {
     let contract = &manifest.contract;
     let mut graph = manifest.graph(Role::Track).unwrap().clone();

@@ -1,8 +1,9 @@
 #!/bin/bash
-# An experiment through a real Slurm: munged, slurmctld and slurmd are started on loopback, as whoever runs this, with
-# everything of theirs in a temporary folder; a small experiment runs on the CPU backend in three shards, a task of it is
-# cancelled and must be run again, and the merged rows must be those of an experiment without Slurm.
-# Outside the default suite: it needs Slurm's daemons. It installs nothing.
+# An experiment through a real Slurm: munged, slurmctld and slurmd are started on loopback, as
+# whoever runs this, with everything of theirs in a temporary folder; a small experiment runs on the
+# CPU backend in three shards, a task of it is cancelled and must be run again, and the merged rows
+# must be those of an experiment without Slurm. Outside the default suite: it needs Slurm's daemons.
+# It installs nothing.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export PATH="$PATH:/usr/sbin:/sbin"
@@ -149,7 +150,8 @@ scancel "$(squeue --noheader --array --format='%F %K' | awk '$2 == 2 { print $1 
 wait $waiter || fail "the experiment ended with $?: $(tail -n 20 "$work/shared.log")"
 cat "$work/shared.log"
 shared=$(head -n 1 "$work/shared.out")
-# The program gets the signal before its script or with it: the script may or may not be left to write the exit code.
+# The program gets the signal before its script or with it: the script may or may not be left to
+# write the exit code.
 grep -qE 'shard 2: task [0-9]+_2 ended (without a word|with exit code 143)' "$work/shared.log" ||
     fail "the cancelled task was not missed"
 grep -q 'submitted again: job .*, shards 2 of 3' "$work/shared.log" || fail "the cancelled task was not run again"

@@ -1,4 +1,5 @@
-//! A run that teaches itself changes nothing; a wrong frame spoils what follows, and under a teacher it does not.
+//! A run that teaches itself changes nothing; a wrong frame spoils what follows, and under a
+//! teacher it does not.
 
 use runtime::backend::OrtNetwork;
 use runtime::backend::Provider;
@@ -29,7 +30,8 @@ fn a_run_that_teaches_itself_has_its_own_masks() {
     let counting = free.iter().filter(|mask| (0.01..0.95).contains(&share(mask))).count();
     assert!(counting > FRAMES / 2, "{counting} masks prove something");
     for (t, (free, taught)) in free.iter().zip(&taught).enumerate() {
-        // The prompted frame reads no memory. Later ones read memories from logits that were rounded to half precision.
+        // The prompted frame reads no memory. Later ones read memories from logits that were
+        // rounded to half precision.
         assert!(t > 0 || free == taught, "frame 0");
         assert!(differing(free, taught) <= 1, "frame {t}: {}", differing(free, taught));
     }
@@ -72,8 +74,9 @@ fn a_teachers_frame_reaches_later_frames_and_not_its_own() {
     only_readers_differ(&found, 6);
 }
 
-/// The frames that read the memory of frame `wrong` have other masks, and no other frame does. The network was trained to rely
-/// on its six good memories too, so each later reader may hide the wrong one.
+/// The frames that read the memory of frame `wrong` have other masks, and no other frame does. The
+/// network was trained to rely on its six good memories too, so each later reader may hide the
+/// wrong one.
 fn only_readers_differ(found: &[usize], wrong: usize) {
     let others = found.iter().enumerate().filter(|(t, _)| *t != wrong && !reads(*t, wrong));
     for (t, pixels) in others {
@@ -95,7 +98,8 @@ fn reads(t: usize, of: usize) -> bool {
     (of + 1..=of + 6).contains(&t)
 }
 
-/// A network whose decoder errs on one frame: its mask is turned over, and so is what its memory would be made from.
+/// A network whose decoder errs on one frame: its mask is turned over, and so is what its memory
+/// would be made from.
 struct WrongOnce {
     inner: OrtNetwork,
     wrong: usize,

@@ -1,4 +1,5 @@
-//! Folders that cannot teach: a usage error before anything is measured, with the file, what was found, and what to type.
+//! Folders that cannot teach: a usage error before anything is measured, with the file, what was
+//! found, and what to type.
 
 use std::fs;
 use std::path::Path;

@@ -13,8 +13,8 @@ pub type Result<T> = std::result::Result<T, GpuError>;
 pub enum GpuError {
     /// No driver on this machine.
     #[error(
-        "no GPU can be used: the CUDA driver libcuda.so.1 was not found; install the NVIDIA driver (JetPack on a \
-         Jetson), or start the container with --gpus all"
+        "no GPU can be used: the CUDA driver libcuda.so.1 was not found; install the NVIDIA \
+         driver (JetPack on a Jetson), or start the container with --gpus all"
     )]
     NoDriver,
     /// A driver, but no such device.
@@ -44,7 +44,8 @@ pub enum GpuError {
     },
     /// A launch with other arguments than the kernel's parameters.
     #[error(
-        "the kernel {kernel} takes arguments of the kinds {expected}, found {found}: an error of this program; report it"
+        "the kernel {kernel} takes arguments of the kinds {expected}, found {found}: an error of \
+         this program; report it"
     )]
     Arguments {
         /// The kernel's name.

@@ -43,7 +43,8 @@ impl TensorMap {
             && (1..=MOST_BOX_ROWS).contains(&box_rows);
         if !fits {
             let code = format!(
-                "rows are multiples of {ALIGNMENT} bytes and fill their view, found one of {} bytes at {address:p}",
+                "rows are multiples of {ALIGNMENT} bytes and fill their view, found one of {} \
+                 bytes at {address:p}",
                 view.len()
             );
             return Err(GpuError::Failed { what: what(), code });

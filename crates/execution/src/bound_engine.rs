@@ -168,7 +168,8 @@ impl BoundEngine {
         let desc = &self.tensors[at];
         ensure!(
             desc.dtype == to.dtype,
-            "'{tensor}' of the {} engine is {}, and the memory to bind holds {}; build the engines of this folder together",
+            "'{tensor}' of the {} engine is {}, and the memory to bind holds {}; build the \
+             engines of this folder together",
             self.name,
             desc.dtype,
             to.dtype

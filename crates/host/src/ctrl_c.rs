@@ -37,8 +37,8 @@ pub fn end_with(words: impl Fn() -> String + Send + 'static) {
     });
 }
 
-/// Ends the process on Ctrl-C with what is kept, and with this command, which continues where it is repeated with the
-/// words of `more`.
+/// Ends the process on Ctrl-C with what is kept, and with this command, which continues where it is
+/// repeated with the words of `more`.
 pub fn end_with_repeat(kept: &str, more: &[&str]) {
     let words = format!("Stopped. {kept}\nContinue: {}", shell::this_command(more));
     end_with(move || words.clone());

@@ -38,7 +38,8 @@ mod tests {
 
     #[test]
     fn fields_are_found_by_their_whole_names() {
-        let text = "MemTotalX: 1 kB\nMemTotal:       32768000 kB\nMemFree: 1 kB\nVmData: many kB\nHugePages_Total: 3\n";
+        let text = "MemTotalX: 1 kB\nMemTotal:       32768000 kB\nMemFree: 1 kB\nVmData: many \
+                    kB\nHugePages_Total: 3\n";
         assert_eq!(kib_of(text, "MemTotal"), Some(32_768_000.0));
         for missing in ["Mem", "VmData", "HugePages_Total", "SwapTotal"] {
             assert_eq!(kib_of(text, missing), None, "{missing}");

@@ -16,7 +16,8 @@ pub fn spawn<T: Send + 'static>(
 ) -> Result<JoinHandle<T>> {
     Builder::new().name(name.to_owned()).spawn(work).with_context(|| {
         format!(
-            "cannot start the thread {name:?}; raise the limit of processes (ulimit -u, or the container's --pids-limit)"
+            "cannot start the thread {name:?}; raise the limit of processes (ulimit -u, or the \
+             container's --pids-limit)"
         )
     })
 }

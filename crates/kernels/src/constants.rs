@@ -6,7 +6,7 @@ stands once, in its source, and a name that no source has does not compile.
 
 use crate::images::Topic;
 
-/// A constant of a module: `constant!(MaskDecoderImage, "IMAGE_TILE")`, a `u32`.
+/// A constant of a module: `constant!(Preprocess, "TILE_X")`, a `u32`.
 macro_rules! constant {
     ($topic:ident, $name:expr) => {
         const {
@@ -107,9 +107,9 @@ mod tests {
 
     #[test]
     fn constants_are_found_by_their_whole_name() {
-        assert_eq!(find(Topic::MaskDecoderImage, "IMAGE_TILE"), Some(64));
-        assert_eq!(find(Topic::MaskDecoderImage, "IMAGE_TIL"), None);
-        assert_eq!(find(Topic::MaskDecoderHeads, "IMAGE_TILE"), None);
+        assert_eq!(find(Topic::Preprocess, "TILE_X"), Some(64));
+        assert_eq!(find(Topic::Preprocess, "TILE_"), None);
+        assert_eq!(find(Topic::Mask, "TILE_X"), None);
         assert_eq!(find(Topic::MemoryEncoderMask, "Widen::THREADS"), Some(128));
         assert_eq!(find_anywhere("attention_self_keys"), Some(64));
         assert_eq!(find_anywhere("attention_other_keys"), None);

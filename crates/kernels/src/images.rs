@@ -13,67 +13,6 @@ use cuda::Gpu;
 use cuda::image::Image;
 use cuda::module::{Function, Module};
 
-/// The modules of `cuda/kernels.toml`, by the same names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Topic {
-    /// `cuda/preprocess.cu`
-    Preprocess,
-    /// `cuda/mask.cu`
-    Mask,
-    /// `cuda/bank.cu`
-    Bank,
-    /// `cuda/attention.cu`
-    Attention,
-    /// `cuda/attention_hopper.cu`: sm 90 only.
-    AttentionHopper,
-    /// `cuda/hiera.cu`
-    Hiera,
-    /// `cuda/hiera_hopper.cu`: sm 90 only.
-    HieraHopper,
-    /// `cuda/window_attention.cu`
-    WindowAttention,
-    /// `cuda/gemm_hopper.cu`: with GELU, in tiles of 128 columns; sm 90 only.
-    GemmHopperGelu128,
-    /// With GELU, in tiles of 192 columns.
-    GemmHopperGelu192,
-    /// Without GELU.
-    GemmHopperBias,
-    /// `cuda/gemm_layernorm_hopper.cu`: N of 96 and 192; sm 90 only.
-    GemmLayernormHopper96,
-    /// N of 112 and 224.
-    GemmLayernormHopper112,
-    /// N of 144 and 288.
-    GemmLayernormHopper144,
-    /// N of 384.
-    GemmLayernormHopper384,
-    /// N of 448.
-    GemmLayernormHopper448,
-    /// N of 576.
-    GemmLayernormHopper576,
-    /// `cuda/window_attention_hopper.cu`: sm 90 only.
-    WindowAttentionHopper,
-    /// `cuda/memory_key_proj.cu`
-    MemoryKeyProj,
-    /// `cuda/mask_decoder_image.cu`
-    MaskDecoderImage,
-    /// `cuda/mask_decoder_tokens.cu`
-    MaskDecoderTokens,
-    /// `cuda/mask_decoder_heads.cu`
-    MaskDecoderHeads,
-    /// `cuda/mask_decoder_upscale.cu`
-    MaskDecoderUpscale,
-    /// `cuda/memory_encoder_mask.cu`
-    MemoryEncoderMask,
-    /// `cuda/memory_encoder_fuse.cu`
-    MemoryEncoderFuse,
-    /// `cuda/memory_encoder_convnext.cu`
-    MemoryEncoderConvnext,
-    /// `cuda/perceiver_1d.cu`
-    Perceiver1d,
-    /// `cuda/perceiver_2d.cu`
-    Perceiver2d,
-}
-
 /// What every pipeline needs; attention's and the trunk's are loaded by those who use them, for the
 /// driver compiles them for seconds.
 pub(super) const USUAL: [Topic; 3] = [Topic::Preprocess, Topic::Mask, Topic::Bank];
@@ -136,7 +75,7 @@ impl Topic {
     }
 }
 
-// `Topic::ALL` and `Topic::compiled`, from cuda/kernels.toml (build.rs).
+// `Topic`, a variant for each module of cuda/kernels.toml, and what it compiled to (build.rs).
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 // `CUBINS: &[(u32, &str, &[u8])]`: compute capability, topic, image; empty unless SEGTRT_NVCC was
 // set (build.rs).
@@ -182,8 +121,8 @@ fn from_ptx(gpu: &Gpu, topic: Topic) -> Result<Module> {
     let module = Module::load(gpu, &format!("the kernels {name}.ptx"), Image::Ptx(deflated));
     module.with_context(|| {
         format!(
-            "the kernels need a driver that takes PTX {isa} (CUDA {} or newer) and a GPU {gpus}; found a driver \
-             for CUDA {} and {} (sm {})",
+            "the kernels need a driver that takes PTX {isa} (CUDA {} or newer) and a GPU {gpus}; \
+             found a driver for CUDA {} and {} (sm {})",
             cuda_of(isa),
             gpu.facts().driver_cuda,
             gpu.facts().name,

@@ -107,7 +107,9 @@ impl Kernels {
 
 /// `value` as a kernel's `int` argument.
 fn int(value: usize, what: &str) -> Result<i32> {
-    i32::try_from(value).ok().with_context(|| format!("{what} is {value}, above the kernels' limit of i32"))
+    i32::try_from(value)
+        .ok()
+        .with_context(|| format!("{what} is {value}, above the kernels' limit of i32"))
 }
 
 /// Blocks of `size` that cover `length`.

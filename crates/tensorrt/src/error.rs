@@ -44,7 +44,8 @@ pub enum Error {
     },
     /// The ONNX parser exists, but a library that it is linked with does not.
     #[error(
-        "{version} was found at {}, and its ONNX parser {name}, but not {needed}, which that parser needs; {}",
+        "{version} was found at {}, and its ONNX parser {name}, but not {needed}, which that \
+         parser needs; {}",
         path.display(), how_to_get(needed)
     )]
     ParserNeeds {
@@ -83,7 +84,13 @@ pub enum Error {
         version: Version,
     },
     /// The ONNX file cannot be turned into a network.
-    #[error("{version} cannot parse {}{}: {}{}", file.display(), opset_note(*opset), listed(nodes), layer_norm_note(*version, nodes))]
+    #[error(
+        "{version} cannot parse {}{}: {}{}",
+        file.display(),
+        opset_note(*opset),
+        listed(nodes),
+        layer_norm_note(*version, nodes)
+    )]
     Parse {
         /// The ONNX file.
         file: PathBuf,

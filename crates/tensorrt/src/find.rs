@@ -84,10 +84,10 @@ impl fmt::Display for Searched {
         }
         write!(
             f,
-            ". Get it on JetPack: sudo apt install tensorrt; on Debian or Ubuntu: NVIDIA's CUDA apt repository, \
-             sudo apt install libnvinfer-bin libnvonnxparsers-dev; with pip: pip install tensorrt-rtx-cu13-libs \
-             (RTX GPUs; builds without a GPU) or pip install tensorrt; then name its directory with {} \
-             where it is not found by itself",
+            ". Get it on JetPack: sudo apt install tensorrt; on Debian or Ubuntu: NVIDIA's CUDA \
+             apt repository, sudo apt install libnvinfer-bin libnvonnxparsers-dev; with pip: pip \
+             install tensorrt-rtx-cu13-libs (RTX GPUs; builds without a GPU) or pip install \
+             tensorrt; then name its directory with {} where it is not found by itself",
             self.naming
         )
     }

@@ -31,8 +31,9 @@ pub(super) fn hint(path: &Path, why: &str) -> String {
 pub(super) fn how_to_get(library: &str) -> String {
     let package = match library {
         cudnn if cudnn.starts_with("libcudnn") => {
-            "install cuDNN 8 (JetPack and NVIDIA's apt repository: sudo apt install libcudnn8; pip: the 8.x of \
-             nvidia-cudnn-cu11 or nvidia-cudnn-cu12, whichever CUDA the TensorRT is for)"
+            "install cuDNN 8 (JetPack and NVIDIA's apt repository: sudo apt install libcudnn8; \
+             pip: the 8.x of nvidia-cudnn-cu11 or nvidia-cudnn-cu12, whichever CUDA the TensorRT \
+             is for)"
                 .to_owned()
         }
         other => format!("install the package that has {other}"),

@@ -52,7 +52,8 @@ fn header_folder(version: &str, folder: &str) -> Option<PathBuf> {
     std::fs::create_dir(project.path().join("src")).unwrap();
     std::fs::write(project.path().join("src/lib.rs"), "").unwrap();
     let manifest = format!(
-        "[package]\nname = \"headers\"\nversion = \"0.0.0\"\n[dependencies]\ntrtx-sys = \"={version}\"\n[workspace]\n"
+        "[package]\nname = \"headers\"\nversion = \"0.0.0\"\n[dependencies]\ntrtx-sys \
+         = \"={version}\"\n[workspace]\n"
     );
     std::fs::write(project.path().join("Cargo.toml"), manifest).unwrap();
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -73,7 +74,8 @@ fn header_folder(version: &str, folder: &str) -> Option<PathBuf> {
 
 fn check(headers: &Path, release: &'static str) -> Result<(), String> {
     let work = tempfile::tempdir().unwrap();
-    let stub = "typedef struct CUstream_st* cudaStream_t;\ntypedef struct CUevent_st* cudaEvent_t;\n#define CUDART_VERSION 12000\n";
+    let stub = "typedef struct CUstream_st* cudaStream_t;\ntypedef struct CUevent_st* \
+                cudaEvent_t;\n#define CUDART_VERSION 12000\n";
     std::fs::write(work.path().join("cuda_runtime_api.h"), stub).unwrap();
     let source = work.path().join("check.cpp");
     std::fs::write(&source, program(release)).unwrap();
@@ -198,8 +200,8 @@ fn method_line(row: &Row) -> String {
     };
     let owner = row.owner;
     format!(
-        "expect(\"{key}\", slot_of(static_cast<{result} ({owner}::*)({parameters}) {qualifier}>(&{owner}::{name})), \
-         {slot});\n",
+        "expect(\"{key}\", slot_of(static_cast<{result} ({owner}::*)({parameters}) \
+         {qualifier}>(&{owner}::{name})), {slot});\n",
         key = row.key,
         slot = row.number
     )

@@ -135,7 +135,8 @@ fn wrong_libraries_are_refused_with_a_reason() {
     assert!(error.contains("has no getInferLibVersion"), "{error}");
 
     let lean = make(
-        "int getInferLibVersion(void) { return 100300; } void *createInferRuntime_INTERNAL(void *l, int v) { return 0; }",
+        "int getInferLibVersion(void) { return 100300; } void *createInferRuntime_INTERNAL(void \
+         *l, int v) { return 0; }",
     );
     let library = Library::open(Some(&lean.unwrap())).unwrap();
     assert_eq!(library.version().to_string(), "TensorRT 10.3.0");

@@ -77,7 +77,8 @@ impl Platform {
         let too_old = variant == TrackVariant::Segmented && self.sm < OLDEST_FUSED_SM;
         too_old.then(|| {
             format!(
-                "the segmented track step's attention kernels need sm {OLDEST_FUSED_SM} (Ampere) or more, and {} is sm {}: use padded",
+                "the segmented track step's attention kernels need sm {OLDEST_FUSED_SM} (Ampere) \
+                 or more, and {} is sm {}: use padded",
                 self.title, self.sm
             )
         })
@@ -221,7 +222,8 @@ mod tests {
         let error = refused("sm = 75");
         assert!(
             error.contains(
-                "[rtx3090] track_variant: the segmented track step's attention kernels need sm 80 (Ampere) or more"
+                "[rtx3090] track_variant: the segmented track step's attention kernels need sm 80 \
+                 (Ampere) or more"
             ),
             "{error}"
         );

@@ -2,9 +2,9 @@
 Prompts: clicks, a box or a mask of an object on one frame.
 
 A bench derives the prompt from the ground truth of the object's first annotated frame; `track`
-takes the user's. There are two policies, because the predecessor's click can lie outside the object or on a stray speck of it. Rows
-with that policy are comparable with its old files; rows with [`PromptPolicy::Interior`] say more
-about the model.
+takes the user's. There are two policies, because the predecessor's click can lie outside the object
+or on a stray speck of it. Rows with that policy are comparable with its old files; rows with
+[`PromptPolicy::Interior`] say more about the model.
 */
 
 mod components;

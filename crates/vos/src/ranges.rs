@@ -8,10 +8,10 @@ pipeline ───────────────────────�
 
 The frames of a warm-up pass lie in a range `warmup`, so that a reader of the report can leave them out.
 
-`nsys profile -t nvtx` shows them above the kernels that they enclose. Without a profiler a range costs a load and a
-branch (`cargo bench --bench ranges`), so they are always compiled in. A range belongs to the thread that entered it
-and ends, innermost first, where its guard is dropped. The `decode` ranges of a decoding thread have no `pipeline`
-around them.
+`nsys profile -t nvtx` shows them above the kernels that they enclose. Without a profiler a range
+costs a load and a branch (`cargo bench --bench ranges`), so they are always compiled in. A range
+belongs to the thread that entered it and ends, innermost first, where its guard is dropped. The
+`decode` ranges of a decoding thread have no `pipeline` around them.
 */
 
 use std::ffi::CStr;

@@ -1,6 +1,6 @@
 /*!
-The stages of a frame's work, in the order of the pipeline. Records, tables, profiler ranges and the report take their
-names from here, so that a stage is named in one place.
+The stages of a frame's work, in the order of the pipeline. Records, tables, profiler ranges and the
+report take their names from here, so that a stage is named in one place.
 */
 
 use std::ffi::CStr;

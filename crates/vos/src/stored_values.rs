@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Values {
-    /// Resized bytes; the network's normalisation is done when a frame is taken. Half the size, and the same masks to
-    /// the last bit as without predecoding.
+    /// Resized bytes; the network's normalisation is done when a frame is taken. Half the size, and
+    /// the same masks to the last bit as without predecoding.
     U8,
     /// Normalised half-precision numbers, as an fp16 network takes them; an fp32 network gets rounded inputs.
     F16,

@@ -27,8 +27,8 @@ impl TrackVariant {
         }
     }
 
-    /// The variants in the order of preference: the segmented one, which is built only on request; the platform's `usual` one; then
-    /// any.
+    /// The variants in the order of preference: the segmented one, which is built only on request;
+    /// the platform's `usual` one; then any.
     pub fn by_preference(usual: Option<Self>) -> impl Iterator<Item = Self> {
         [Some(Self::Segmented), usual, Some(Self::Padded), Some(Self::PerFillLevel)]
             .into_iter()

@@ -16,7 +16,8 @@ from .real import LEAST_SHARE, normalised
 
 LAYERS = 3
 TURN = 2 * math.pi
-STILL, TWIN, VANISH = 0.4, 0.25, 0.2  # shares of clips with one frame as background, with twins; of objects that vanish
+# Shares of clips with one frame as background, with twins; of objects that vanish.
+STILL, TWIN, VANISH = 0.4, 0.25, 0.2
 LEAST_START = 4e-3  # share of the picture that a target shows on its first frame
 TARGETS = 2  # of a clip
 
@@ -94,7 +95,8 @@ def _background(draw, bank, clips, t, place):
     number = torch.where(still[:, None], begin[:, None], number)
     number = torch.minimum(torch.maximum(number, bank.first[begin][:, None]), bank.last[begin][:, None])
     # Where the camera looks: a window of the frame that wanders and zooms.
-    zoom = draw.between(0.55, 0.95, clips, 1) * (1 + 0.06 * torch.sin(TURN * (draw.between(0, 0.5, clips, 1) * t + draw.between(0, 1, clips, 1))))
+    zoom = draw.between(0.55, 0.95, clips, 1) * (
+        1 + 0.06 * torch.sin(TURN * (draw.between(0, 0.5, clips, 1) * t + draw.between(0, 1, clips, 1))))
     reach = (1 - zoom).clamp(min=0)
     wander = torch.stack([_wander(draw, clips, t) for _ in range(2)], dim=-1)
     middle = wander.clamp(-1, 1) * reach[..., None]
@@ -103,7 +105,10 @@ def _background(draw, bank, clips, t, place):
     mirror = torch.where(draw.chance(0.5, clips), -1.0, 1.0)
     grid = torch.stack([grid[..., 0] * mirror[:, None, None, None], grid[..., 1]], dim=-1)
     flat = grid.flatten(0, 1)
-    image = F.grid_sample(bank.frames[number.flatten()].float(), flat, padding_mode="reflection", align_corners=False)
+    image = F.grid_sample(bank.frames[number.flatten()].float(),
+                          flat,
+                          padding_mode="reflection",
+                          align_corners=False)
     image = _tinted(draw, image.unflatten(0, (clips, frames)))
     cover = _mask_at(bank, mask, grid)
     return image, cover * still[:, None, None, None]
@@ -114,7 +119,8 @@ def _cutout(draw, bank, mask, t, place):
     clips, frames = len(mask), len(t)
     centre, extent = bank.box[mask, :2], bank.box[mask, 2:].amax(dim=1)
     half = (extent * draw.between(0.6, 1.7, clips)).clamp(0.15, 0.75)
-    swing = 1 + 0.25 * torch.sin(TURN * (draw.between(0.05, 0.4, clips, 1) * t + draw.between(0, 1, clips, 1)))
+    swing = 1 + 0.25 * torch.sin(TURN *
+                                 (draw.between(0.05, 0.4, clips, 1) * t + draw.between(0, 1, clips, 1)))
     scale = (extent / half)[:, None] / swing
     at = torch.stack([_wander(draw, clips, t) for _ in range(2)], dim=-1)  # [B,T,2]
     # From small trembling to crossing the picture and leaving it.
@@ -131,7 +137,10 @@ def _cutout(draw, bank, mask, t, place):
     grid = away + centre[:, None, None, None]
     # Frame by frame of a clip the source is the same: one sample of [frames * S, S].
     tall = grid.flatten(1, 2)
-    paint = F.grid_sample(bank.frames[bank.owner[mask]].float(), tall, padding_mode="border", align_corners=False)
+    paint = F.grid_sample(bank.frames[bank.owner[mask]].float(),
+                          tall,
+                          padding_mode="border",
+                          align_corners=False)
     paint = paint.unflatten(2, (frames, -1)).transpose(1, 2)
     return _tinted(draw, paint), _mask_at(bank, mask, grid)
 

@@ -11,7 +11,8 @@ from .photos import load
 from .real import normalised
 
 GRID = 10  # clicks along each side
-LEAST_IOU, LEAST_STABLE = 0.80, 0.88  # as the decoder predicts it; how little the area depends on the threshold
+# As the decoder predicts it; how little the area depends on the threshold.
+LEAST_IOU, LEAST_STABLE = 0.80, 0.88
 AREAS = (0.004, 0.35)  # shares of the picture
 SAME = 0.6  # IoU above which two masks are one object
 MOST = 10  # objects of a frame

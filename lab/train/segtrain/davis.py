@@ -64,7 +64,11 @@ class Clip:
         paths = sorted((split / "JPEGImages_24fps" / video).glob("*.jpg"))[:limit]
         self.images = torch.stack([load(path, side) for path in paths])
         known = {p.stem: p for p in (split / "Annotations_6fps" / video / target).glob("*.png")}
-        self.masks = {t: np.array(Image.open(known[p.stem])) > 0 for t, p in enumerate(paths) if p.stem in known}
+        self.masks = {
+            t: np.array(Image.open(known[p.stem])) > 0
+            for t, p in enumerate(paths)
+            if p.stem in known
+        }
 
 
 def read_split(split, side, limit=None):
@@ -107,7 +111,8 @@ def judge(loop, clips, side, device):
         j, f = clip_score([clip.masks[t] for t in numbers], [found[t] for t in numbers])
         first = frame_score(clip.masks[0], found[0])[0]
         rows.append((j, f))
-        lines.append(f"{clip.name}: J {100 * j:.1f} F {100 * f:.1f} J&F {50 * (j + f):.1f}, clicked frame's J {100 * first:.1f}")
+        lines.append(f"{clip.name}: J {100 * j:.1f} F {100 * f:.1f} J&F {50 * (j + f):.1f}, clicked "
+                     f"frame's J {100 * first:.1f}")
     j, f = (100 * float(v) for v in np.mean(rows, axis=0))
     lines.append(f"mean of {len(rows)}: J {j:.1f} F {f:.1f} J&F {(j + f) / 2:.1f}")
     return lines, (j + f) / 2

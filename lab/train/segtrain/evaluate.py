@@ -38,7 +38,9 @@ class HeldOut:
             labels = (1,) if kind == "point" else (2, 3)
             start = lambda f: unroll.prompt(f, coords, labels)
             answers = unroll.clip(made.images[begin : begin + PART], start, made.scene[mine] - begin)
-            low = [F.interpolate(a.low, size, mode="bilinear", align_corners=False)[:, 0] > 0 for a in answers]
+            low = [
+                F.interpolate(a.low, size, mode="bilinear", align_corners=False)[:, 0] > 0 for a in answers
+            ]
             seen.append(torch.stack(low, dim=1))
         return torch.cat(seen)[made.scene.argsort(stable=True).argsort()]
 

@@ -100,7 +100,8 @@ class Steps:
             self.graphs[key] = recorded
             torch.cuda.synchronize()
             print(
-                f"recorded a step on clips of {batch.images.shape[1]} frames in {time.perf_counter() - began:.1f} s, "
+                f"recorded a step on clips of {batch.images.shape[1]} frames in "
+                f"{time.perf_counter() - began:.1f} s, "
                 f"{torch.cuda.memory_reserved() / 2**30:.1f} GiB are in use",
                 flush=True,
             )

@@ -14,8 +14,12 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional as F
 
-ADDED = 0.1  # what blocks and units without a counterpart add at the beginning, as a part of what they were initialised to
-LEAST_SHARE = 0.3  # of two repetitions of a channel each is read at this weight or more: equal ones would learn the same
+# What blocks and units without a counterpart add at the beginning, as a part of what they were
+# initialised to.
+ADDED = 0.1
+# Of two repetitions of a channel each is read at this weight or more: equal ones would learn the
+# same.
+LEAST_SHARE = 0.3
 
 
 def counterparts(small, large):
@@ -96,7 +100,8 @@ def _attention(into, own, norm, before, after):
     weight = own.qkv.weight.reshape(3, own.num_heads, narrow, -1)
     bias = own.qkv.bias.reshape(3, own.num_heads, narrow, 1)
     taught = torch.cat([weight, bias], dim=3)
-    matrix, shift = into.qkv.weight.reshape(3, into.num_heads, wide, -1), into.qkv.bias.reshape(3, into.num_heads, wide)
+    matrix, shift = into.qkv.weight.reshape(3, into.num_heads, wide,
+                                            -1), into.qkv.bias.reshape(3, into.num_heads, wide)
     into.proj.weight.mul_(ADDED)
     proj = into.proj.weight.reshape(-1, into.num_heads, wide)
     out = own.proj.weight[after.source].reshape(-1, own.num_heads, narrow)
@@ -105,7 +110,8 @@ def _attention(into, own, norm, before, after):
     for head in range(into.num_heads):
         k, part = divmod(head, times)
         query, key = _products(taught[0, k], taught[1, k], min(wide, narrow), own.q_pool is not None, norm)
-        for place, rows in ((0, query * scale), (1, key * scale), (2, taught[2, k, part * each : (part + 1) * each])):
+        for place, rows in ((0, query * scale), (1, key * scale),
+                            (2, taught[2, k, part * each:(part + 1) * each])):
             matrix[place, head, : len(rows)] = before.read(rows[:, :-1])
             shift[place, head, : len(rows)] = rows[:, -1]
         held = min(each, narrow - part * each)
@@ -139,7 +145,9 @@ def positions_as_parameters(trunk, table):
     high, wide, channels = table.shape
     coarse, window = trunk.pos_embed, trunk.pos_embed_window
     cells, places = coarse[0, 0].numel(), window[0, 0].numel()
-    low = F.interpolate(torch.eye(cells, dtype=torch.float64).reshape(cells, 1, *coarse.shape[2:]), size=(high, wide), mode="bicubic")
+    low = F.interpolate(torch.eye(cells, dtype=torch.float64).reshape(cells, 1, *coarse.shape[2:]),
+                        size=(high, wide),
+                        mode="bicubic")
     tile = torch.eye(places, dtype=torch.float64).reshape(places, 1, *window.shape[2:])
     tile = tile.tile(1, 1, high // window.shape[2], wide // window.shape[3])
     columns = torch.cat([low, tile]).flatten(1).T
@@ -174,7 +182,9 @@ def _grow(encoder, small, table, seed):
     generator = torch.Generator().manual_seed(seed)
     begins = [0, *(end + 1 for end in own.stage_ends[:-1])]
     wider = [0, *(end + 1 for end in into.stage_ends[:-1])]
-    stages = [Spread.of(own.blocks[a].dim_out, into.blocks[b].dim_out, generator) for a, b in zip(begins, wider)]
+    stages = [
+        Spread.of(own.blocks[a].dim_out, into.blocks[b].dim_out, generator) for a, b in zip(begins, wider)
+    ]
     stem, first = into.patch_embed.proj, own.patch_embed.proj
     stem.weight.copy_(first.weight[stages[0].source])
     stem.bias.copy_(first.bias[stages[0].source])

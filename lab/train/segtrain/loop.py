@@ -131,7 +131,8 @@ class Training:
         if self.device.type == "cuda":
             memory = f"  {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB"
         print(
-            f"step {self.step:6d}  {100 * self.seconds() / self.plan:5.1f} %  {self.seconds():.0f} s  {text}  "
+            f"step {self.step:6d}  {100 * self.seconds() / self.plan:5.1f} %  {self.seconds():.0f} s  "
+            f"{text}  "
             f"lr {rate:.2e}  {values[-1]:.1f} frames  {steps / (self.seconds() - mark):.2f} steps/s{memory}",
             flush=True,
         )

@@ -51,7 +51,9 @@ def read_bytes(folder, name):
 
 def read(folder, name, device="cpu"):
     """What `write` wrote."""
-    return torch.load(io.BytesIO(unsqueezed(read_bytes(folder, name))), map_location=device, weights_only=True)
+    return torch.load(io.BytesIO(unsqueezed(read_bytes(folder, name))),
+                      map_location=device,
+                      weights_only=True)
 
 
 def squeezed(data):

@@ -28,7 +28,8 @@ LEARNT = (
     "sam_mask_decoder.pred_obj_score_head.",
 )
 UNUSED = ("no_mem_pos_enc",)  # no frame reads it where `no_mem_embed` is added directly
-NEAR, FAR, FASTEST = 1.3, 0.5, 0.05  # biases of queries and keys, by the frequency (radians a cell) of their rotation
+# Biases of queries and keys, by the frequency (radians a cell) of their rotation.
+NEAR, FAR, FASTEST = 1.3, 0.5, 0.05
 QUIET = 0.2  # of what a layer adds that is not the memory's message
 LAYER_SCALE = 0.1  # Meta's 1e-6 keeps the memory encoder's blocks shut for most of a short training
 PRESENT = 4.0  # the score of an object before anything is learnt
@@ -56,7 +57,8 @@ def freeze(model, decoder=False):
     """Leaves gradients to the learnt parts, and to the mask decoder if it is to be tuned;
     evaluation mode throughout."""
     for name, parameter in model.named_parameters():
-        tuned = decoder and name.startswith("sam_mask_decoder.") and not name.startswith("sam_mask_decoder.conv_s")
+        tuned = decoder and name.startswith(
+            "sam_mask_decoder.") and not name.startswith("sam_mask_decoder.conv_s")
         parameter.requires_grad_(is_learnt(name) or tuned)
     return model.eval()
 

@@ -52,7 +52,8 @@ def read_weights(model, path):
     found = model.load_state_dict(load_file(path), strict=False)
     missing = [name for name in found.missing_keys if not name.endswith("num_batches_tracked")]
     if missing or found.unexpected_keys:
-        raise ValueError(f"{path}: not this network's weights: missing {missing}, unknown {found.unexpected_keys}")
+        raise ValueError(f"{path}: not this network's weights: missing {missing}, unknown "
+                         f"{found.unexpected_keys}")
 
 
 def write_resume(path, model, average, optimizer, draw, progress):

@@ -113,7 +113,9 @@ def taught_answers(unroll, batch, counts, quiet, bf16):
         if not 0 < part.start <= quiet:
             taught += got
     fields = ("logits", "ious", "score")
-    return Taught(*(torch.stack([getattr(a, f) for a in taught], dim=1).flatten(0, 1).float() for f in fields))
+    return Taught(*(torch.stack([getattr(a, f)
+                                 for a in taught], dim=1).flatten(0, 1).float()
+                    for f in fields))
 
 
 def first_answers(unroll, features, coords, mask, counts):

@@ -48,7 +48,14 @@ fn run_with(
 
 fn loaded() -> Option<Loaded> {
     let (conditions, library) = (Conditions::default(), String::new());
-    Some(Loaded { conditions, load_ms: 1.0, version: library.clone(), library, gpu: None })
+    Some(Loaded {
+        conditions,
+        load_ms: 1.0,
+        version: library.clone(),
+        library,
+        sm: None,
+        gpu: None,
+    })
 }
 
 fn stalled(held: bool) -> Life {

@@ -21,18 +21,25 @@ use report::regression::{
 
 /// Saves and checks baselines.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
-    segtrt bench --split-dir demo/split --models edgetam_mini_points --profile-runs 5 --out-dir out\n  \
-    segtrt baseline save nightly --from out\n  \
-    segtrt baseline check nightly --from out_today --max-slowdown 3% --max-memory 3% --max-jf-drop 0.1\n\n\
-    check exits with 0 if nothing is worse. It exits with 1 if something is worse, if the runs are not comparable, or if \
-    all passes of a model are INVALID. docs/how-to/regressions.md has the rules.")]
+#[command(after_help = "Examples:\n  segtrt bench --split-dir demo/split --models \
+                        edgetam_mini_points --profile-runs 5 --out-dir out\n  segtrt baseline \
+                        save nightly --from out\n  segtrt baseline check nightly --from out_today \
+                        --max-slowdown 3% --max-memory 3% --max-jf-drop 0.1\n\ncheck exits with 0 \
+                        if nothing is worse. It exits with 1 if something is worse, if the runs \
+                        are not comparable, or if all passes of a model are INVALID. \
+                        docs/how-to/regressions.md has the rules.")]
 pub struct BaselineArgs {
     /// The action.
     #[command(subcommand)]
     pub command: BaselineCommand,
     /// Folder of the baselines: small JSON files that can be committed.
-    #[arg(long, help_heading = OUTPUT, global = true, value_name = "DIR", default_value = ".segtrt/baselines")]
+    #[arg(
+        long,
+        help_heading = OUTPUT,
+        global = true,
+        value_name = "DIR",
+        default_value = ".segtrt/baselines"
+    )]
     pub baselines: PathBuf,
     /// Print one JSON document instead of text and tables.
     #[arg(long, help_heading = OUTPUT, global = true)]
@@ -46,9 +53,8 @@ pub enum BaselineCommand {
     #[command(after_help = "Example: segtrt baseline save nightly --from out")]
     Save(StoreArgs),
     /// Compare a run with a baseline; exit with 1 if something is worse.
-    #[command(
-        after_help = "Example: segtrt baseline check nightly --from out --max-slowdown 5% --allow-different driver"
-    )]
+    #[command(after_help = "Example: segtrt baseline check nightly --from out --max-slowdown 5% \
+                      --allow-different driver")]
     Check(CheckArgs),
     /// List the baselines.
     #[command(after_help = "Example: segtrt baseline list")]
@@ -205,8 +211,8 @@ fn unproven(baseline: &RunSummary, run: &RunSummary) -> Vec<String> {
     let sides = [("the baseline", baseline), ("the run", run)];
     let sentence = |side: &str, model: &str| {
         format!(
-            "{model}: all passes of {side} are INVALID, so its speed proves nothing; measure again on a quiet machine, or \
-             judge the numbers nevertheless with --allow-invalid"
+            "{model}: all passes of {side} are INVALID, so its speed proves nothing; measure \
+             again on a quiet machine, or judge the numbers nevertheless with --allow-invalid"
         )
     };
     let of = |(side, run): (_, &RunSummary)| {

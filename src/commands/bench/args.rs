@@ -25,8 +25,9 @@ use vos::track_variant::TrackVariant;
 /// What to measure and where to write it.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "Example: segtrt bench --split-dir demo/split --models edgetam_mini_points --out-dir demo/out\n\n\
-    docs/explanation/how-we-measure.md and the sidecar of each run define the timed region."
+    after_help = "Example: segtrt bench --split-dir demo/split --models edgetam_mini_points \
+                  --out-dir demo/out\n\ndocs/explanation/how-we-measure.md and the sidecar of \
+                  each run define the timed region."
 )]
 pub struct BenchArgs {
     /// Folder of the split, in the layout of SA-V, DAVIS, YouTube-VOS, MOSE or LVOS.
@@ -47,7 +48,13 @@ pub struct BenchArgs {
     pub imgsz: Option<usize>,
     /// Precision: fp32 or fp16; engines also mixed [default: fp32; for engines the platform's, or
     /// the only one found].
-    #[arg(long, help_heading = MODEL, visible_alias = "autocast", alias = "autocast-dtype", value_parser = parse_precision)]
+    #[arg(
+        long,
+        help_heading = MODEL,
+        visible_alias = "autocast",
+        alias = "autocast-dtype",
+        value_parser = parse_precision
+    )]
     pub precision: Option<String>,
     /// Number of clips, 0 for all.
     #[arg(long, help_heading = DATA, default_value_t = 0)]
@@ -60,7 +67,13 @@ pub struct BenchArgs {
     pub max_clip_frames: usize,
     /// Use every K-th frame, from the prompted frame on: 2 turns a clip of 24 frames a second into
     /// 12.
-    #[arg(long, help_heading = DATA, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(
+        long,
+        help_heading = DATA,
+        value_name = "K",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     pub input_frame_stride: u32,
     /// Score every K-th frame after the prompted one, where it is used and annotated; 0 scores all.
     #[arg(long, help_heading = DATA, value_name = "K", default_value_t = 0)]
@@ -76,14 +89,26 @@ pub struct BenchArgs {
     #[arg(long, help_heading = MEASURING, default_value_t = 1)]
     pub warmup_runs: usize,
     /// Measured passes over each object.
-    #[arg(long, help_heading = MEASURING, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(
+        long,
+        help_heading = MEASURING,
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     pub profile_runs: u32,
     /// Folder of the results [default: benchmark_outputs].
     #[arg(long, help_heading = OUTPUT)]
     pub out_dir: Option<PathBuf>,
     /// Write the frames with mask (green), true outline (white) and prompt (red), as mp4 with
     /// ffmpeg, else as PNG files.
-    #[arg(long, help_heading = OUTPUT, num_args = 0..=1, default_missing_value = "1", default_value = "0", value_enum)]
+    #[arg(
+        long,
+        help_heading = OUTPUT,
+        num_args = 0..=1,
+        default_missing_value = "1",
+        default_value = "0",
+        value_enum
+    )]
     pub save_overlays: Toggle,
     /// Write every predicted mask as COCO RLE, one JSON file per object and model.
     #[arg(long, help_heading = OUTPUT)]
@@ -133,11 +158,22 @@ pub struct BenchArgs {
     #[arg(long, help_heading = MODEL, env = "SEGTRT_ONNX_DIR", value_delimiter = ':')]
     pub onnx_dir: Vec<PathBuf>,
     /// Interval between readings of GPU power, clocks and temperature, in milliseconds.
-    #[arg(long, help_heading = MEASURING, default_value_t = 100, value_parser = clap::value_parser!(u64).range(10..=60_000))]
+    #[arg(
+        long,
+        help_heading = MEASURING,
+        default_value_t = 100,
+        value_parser = clap::value_parser!(u64).range(10..=60_000)
+    )]
     pub telemetry_ms: u64,
     /// End a worker that finishes no frame for this long; its object gets a failed row. 0 waits
     /// forever [default: 600; 0 with --ort-provider tensorrt].
-    #[arg(long, help_heading = MEASURING, env = "SEGTRT_STALL_LIMIT", value_name = "SECONDS", value_parser = parse_stall_limit)]
+    #[arg(
+        long,
+        help_heading = MEASURING,
+        env = "SEGTRT_STALL_LIMIT",
+        value_name = "SECONDS",
+        value_parser = parse_stall_limit
+    )]
     pub stall_limit: Option<u64>,
     /// Print the table as one JSON document.
     #[arg(long, help_heading = OUTPUT)]
@@ -218,14 +254,24 @@ pub struct GpuArgs {
     #[arg(long, help_heading = MEASURING, value_enum, default_value = "latency")]
     pub mode: Mode,
     /// Throughput mode: frames that the encoder may run ahead of the tracker.
-    #[arg(long, help_heading = GPU, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=32))]
+    #[arg(
+        long,
+        help_heading = GPU,
+        default_value_t = 3,
+        value_parser = clap::value_parser!(u32).range(1..=32)
+    )]
     pub encode_ahead: u32,
     /// Throughput mode: batch size of the encoder, 1, 2, 4, 8 or 16. The bundle needs
     /// onnx/export.py --encoder-batches.
     #[arg(long, help_heading = GPU, default_value_t = 1, value_parser = batch_size)]
     pub encode_batch: u32,
     /// Objects of a clip to track together. The encoder then runs once per frame for all of them.
-    #[arg(long, help_heading = GPU, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(
+        long,
+        help_heading = GPU,
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=64)
+    )]
     pub objects_together: u32,
     /// Track each of these objects on its own CUDA stream, instead of one after the other.
     #[arg(long, help_heading = GPU)]
@@ -252,7 +298,12 @@ pub struct GpuArgs {
     pub host_wait: Wait,
     /// Run the clip N times in each pass without resetting the memory. Masks of the first time are
     /// scored.
-    #[arg(long, help_heading = MEASURING, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(
+        long,
+        help_heading = MEASURING,
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     pub repeat_clip: u32,
 }
 
@@ -273,8 +324,11 @@ pub fn parse_precision(text: &str) -> Result<String, String> {
         "fp16" | "float16" => Ok("fp16".to_owned()),
         // Engines only: there are no mixed graphs for the CPU.
         "mixed" => Ok("mixed".to_owned()),
-        "bf16" | "bfloat16" => Err("there are no bf16 graphs: bf16 has eight times the mask error of fp16; use fp16 or fp32"
-                .to_owned()),
+        "bf16" | "bfloat16" => {
+            Err("there are no bf16 graphs: bf16 has eight times the mask error \
+                                    of fp16; use fp16 or fp32"
+                .to_owned())
+        }
         _ => Err(format!("{text:?} is not a precision; use fp32, fp16 or mixed")),
     }
 }

@@ -89,7 +89,8 @@ impl Catalogue {
             [] => bail!("{}", self.missing(tag, imgsz, precision)),
             [only] => Ok(only),
             several => bail!(
-                "several engine folders of {} run on {}: {}; choose one with --imgsz, --precision or --platform",
+                "several engine folders of {} run on {}: {}; choose one with --imgsz, --precision \
+                 or --platform",
                 tag.network,
                 self.gpu.name,
                 several.iter().map(|f| f.dir.display().to_string()).collect::<Vec<_>>().join(", ")

@@ -28,8 +28,8 @@ pub(super) fn check(args: &BenchArgs) -> Result<()> {
     ];
     if let Some((_, flag, what)) = asked.iter().find(|(asked, ..)| *asked) {
         bail!(UsageError(format!(
-            "{flag} needs --backend tensorrt, where {what}; ONNX Runtime runs one frame of one object at a time; add \
-             --backend tensorrt, or leave {flag} out"
+            "{flag} needs --backend tensorrt, where {what}; ONNX Runtime runs one frame of one \
+             object at a time; add --backend tensorrt, or leave {flag} out"
         )));
     }
     Ok(())

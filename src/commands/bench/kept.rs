@@ -24,8 +24,9 @@ pub(super) fn warn_of_missing_files(plan: &BenchPlan, store: &ResultStore, displ
         let without: Vec<_> = kept.iter().filter(lacks).collect();
         if let Some(ObjectKey { video, object, tag: model }) = without.first() {
             display.line(&format!(
-                "{flag}: {} of the {} existing rows have no such file and are not measured again; first: {model} \
-                 {video} {object}. To write all files, repeat the command without --resume",
+                "{flag}: {} of the {} existing rows have no such file and are not measured again; \
+                 first: {model} {video} {object}. To write all files, repeat the command without \
+                 --resume",
                 without.len(),
                 kept.len()
             ));

@@ -12,6 +12,7 @@ pub(in crate::commands) mod plan;
 mod remarks;
 mod shard;
 pub(in crate::commands) mod table;
+mod timed_region;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -41,74 +42,13 @@ use plan::{Resolved, resolve};
 use remarks::remarks as bench_remarks;
 use runtime::backend::find_library;
 use runtime::engine::{EngineManifest, PlanRecord};
-use runtime::pipeline::{self, Mode};
+use runtime::pipeline;
 use table::Line;
+use timed_region::timed_region;
 use vos::bundle::{Bundle, FusedPart, Graph, Trunk};
 use vos::files::OTHER_DEVICES;
 use vos::files::{ColumnSet, Configuration, FileHash, ResultStore, Sidecar};
 use vos::record::{Status, SummaryRecord};
-
-/// Definition of the timed region, for the sidecar.
-const TIMED_REGION: &str = "One frame's latency runs from its RGB pixels in host memory to its mask at video \
-    resolution in host memory and its memory written to the bank: preprocess, encoder, prompt or track, \
-    postprocess, memory. fps is frames over the sum of the latencies, the prompted frame included; \
-    percentiles are of the frames after it. Outside: loading graphs (setup_ms), warm-up passes, JPEG \
-    decoding (decode_ms, between the timed regions), ground truth, metrics, overlays and files.";
-
-/// Its definition with predecoded frames.
-const TIMED_REGION_PREDECODED: &str = "One frame's latency runs from its resized frame in a mapped file to its mask at \
-    video resolution in host memory and its memory written to the bank: upload (the frame out of the map into the \
-    network's input, normalised on the way where it is stored as bytes), encoder, prompt or track, postprocess, memory. \
-    Decoding and resizing were done before by segtrt predecode and are in no number of this run: it is not to be compared \
-    with runs that do them. fps is frames over the sum of the latencies, the prompted frame included; percentiles are of \
-    the frames after it. Outside: loading graphs (setup_ms), checking the mapped files, warm-up passes, ground truth, \
-    metrics, overlays and files.";
-
-/// Addition for the GPU pipeline.
-const ON_A_GPU: &str = " On the GPU the pixels lie in pinned host memory, the upload and the download are inside; files \
-    are decoded ahead by threads of their own. Stage times are from CUDA events. The download runs beside the memory \
-    step.";
-
-/// Addition for nvJPEG.
-const DECODED_BY_NVJPEG: &str = " Frames are decoded by nvJPEG (--jpeg-decoder nvjpeg): a frame's latency begins not with its \
-    pixels but with its coefficients in pinned host memory. nvJPEG's host half, the entropy code, is outside (decode_ms); \
-    the coefficients' way to the device and the making of pixels there are upload_ms. The pixels are not Pillow's. Device \
-    memory that nvJPEG asks for is counted; its code and constants, as TensorRT's, are not.";
-
-/// Addition for throughput mode.
-const OVERLAPPING: &str = " In throughput mode frames overlap: fps is frames over the time from the pass's beginning, \
-    before its first file is opened, to the last mask, a frame's latency_ms in this file is the interval since the mask \
-    before it, and the age of a frame when its mask is there stands in its own columns.";
-
-/// Addition for teacher-forced runs.
-const TEACHER_FORCED: &str = " Teacher-forced: not a measurement of speed. On every frame the memory was written from the \
-    logits of another run; between a frame's mask and its memory these were brought to the network.";
-
-/// Addition for --save-logits.
-const LOGITS_SAVED: &str = " Not a measurement of speed: every frame handed out its low-resolution logits between its mask \
-    and its memory.";
-
-/// Definition of the timed region of this bench.
-fn timed_region(plan: &BenchPlan) -> String {
-    let more = match plan.mode() {
-        _ if plan.gpu.is_none() => ["", ""],
-        Mode::Latency => [ON_A_GPU, ""],
-        Mode::Throughput => [ON_A_GPU, OVERLAPPING],
-    };
-    let region = match plan.predecoded {
-        Some(_) => TIMED_REGION_PREDECODED,
-        None => TIMED_REGION,
-    };
-    let exchange = match (&plan.teacher, plan.save_logits) {
-        (Some(_), _) => TEACHER_FORCED,
-        (None, true) => LOGITS_SAVED,
-        (None, false) => "",
-    };
-    let gpu = plan.gpu.as_ref();
-    let nvjpeg =
-        gpu.filter(|gpu| !gpu.options.jpeg_decoder.is_turbo()).map_or("", |_| DECODED_BY_NVJPEG);
-    format!("{region}{}{nvjpeg}{exchange}", more.concat())
-}
 
 /// The result of a bench, for the screen.
 pub(in crate::commands) struct Report {
@@ -233,7 +173,7 @@ pub(in crate::commands) fn measure(args: &BenchArgs) -> Result<Report> {
     let library = if plan.gpu.is_some() { "tensorrt" } else { "onnxruntime" };
     if store.done_before() > 0 {
         // New workers use the same library; a run without remaining rows starts none.
-        sidecar.keep_environment(&plan.out_dir, &[library, "gpu"]);
+        sidecar.keep_environment(&plan.out_dir, &[library, "gpu", "sm"]);
     }
     if let Some(decoder) = &work.decoder {
         sidecar.environment.insert("video_decoder".to_owned(), decoder.as_str().into());
@@ -246,6 +186,9 @@ pub(in crate::commands) fn measure(args: &BenchArgs) -> Result<Report> {
         && !loaded.is_empty()
     {
         sidecar.environment.insert(library.to_owned(), libraries(loaded));
+        if let Some(sm) = loaded.iter().find_map(|loaded| loaded.sm) {
+            sidecar.environment.insert("sm".to_owned(), sm.into());
+        }
         if let Some(gpu) = loaded.iter().find_map(|loaded| loaded.gpu.clone()) {
             sidecar.environment.insert("gpu".to_owned(), gpu.into());
         }

@@ -65,7 +65,8 @@ impl ModelSource {
                 let searched: Vec<_> =
                     roots.iter().map(|root| root.display().to_string()).collect();
                 format!(
-                    "no bundle of a known model in {}; get one: segtrt fetch edgetam, or name a folder with --onnx-dir",
+                    "no bundle of a known model in {}; get one: segtrt fetch edgetam, or name a \
+                     folder with --onnx-dir",
                     searched.join(", ")
                 )
             }
@@ -174,8 +175,8 @@ fn model(text: &str, args: &BenchArgs, source: &ModelSource) -> Result<BenchMode
         let near = ModelTag::nearest(text);
         let near = near.map_or_else(|| ".".to_owned(), |tag| format!("; did you mean {tag}?"));
         anyhow!(
-            "--models {text}: no such model tag{near} A tag is MODEL_PROMPT, for example edgetam_points. Models: {}. \
-             Prompts: points, bbox, mask",
+            "--models {text}: no such model tag{near} A tag is MODEL_PROMPT, for example \
+             edgetam_points. Models: {}. Prompts: points, bbox, mask",
             ModelTag::models()
         )
     })?;

@@ -152,13 +152,15 @@ fn check_jpeg_decoder(args: &BenchArgs) -> Result<()> {
     }
     if args.predecoded.is_some() {
         bail!(UsageError(
-            "--jpeg-decoder nvjpeg with --predecoded: predecoded frames need no decoder; leave one of the two out".to_owned()
+            "--jpeg-decoder nvjpeg with --predecoded: predecoded frames need no decoder; leave \
+             one of the two out"
+                .to_owned()
         ));
     }
     if args.backend != BackendChoice::TensorRt {
         bail!(UsageError(
-            "--jpeg-decoder nvjpeg needs --backend tensorrt: it writes pixels to GPU memory; add --backend tensorrt, or leave \
-             --jpeg-decoder out"
+            "--jpeg-decoder nvjpeg needs --backend tensorrt: it writes pixels to GPU memory; add \
+             --backend tensorrt, or leave --jpeg-decoder out"
                 .to_owned()
         ));
     }
@@ -170,14 +172,15 @@ fn predecoded(args: &BenchArgs) -> Result<Option<PredecodedPlan>> {
     let Some(dir) = &args.predecoded else { return Ok(None) };
     if !args.resize.is_pillow() {
         bail!(UsageError(
-            "--resize torchvision with --predecoded: predecoded frames are resized like Pillow; leave one of the two out"
+            "--resize torchvision with --predecoded: predecoded frames are resized like Pillow; \
+             leave one of the two out"
                 .to_owned()
         ));
     }
     if args.backend == BackendChoice::TensorRt {
         bail!(UsageError(
-            "--predecoded needs the CPU backend: the GPU pipeline resizes the frames itself; leave --predecoded out, or \
-             --backend tensorrt"
+            "--predecoded needs the CPU backend: the GPU pipeline resizes the frames itself; \
+             leave --predecoded out, or --backend tensorrt"
                 .to_owned()
         ));
     }
@@ -244,7 +247,8 @@ pub(in crate::commands) fn gpu_plan(args: &GpuArgs, resize: Filter) -> Result<Gp
     if args.encode_batch > 1 && args.mode == Mode::Latency {
         let batch = args.encode_batch;
         bail!(UsageError(format!(
-            "--encode-batch {batch} needs --mode throughput: latency mode has one frame in flight; add --mode throughput"
+            "--encode-batch {batch} needs --mode throughput: latency mode has one frame in \
+             flight; add --mode throughput"
         )));
     }
     Ok(GpuPlan {

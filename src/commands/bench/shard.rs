@@ -35,8 +35,8 @@ pub(super) fn cut(
     let Some(shard) = args.shard else { return Ok((selection, None)) };
     if args.shuffle.shuffle_videos && args.shuffle.seed.is_none() {
         bail!(UsageError(format!(
-            "--shard {shard} with --shuffle-videos needs a --seed, the same for all parts: else each part would shuffle the clips \
-             in its own way"
+            "--shard {shard} with --shuffle-videos needs a --seed, the same for all parts: else \
+             each part would shuffle the clips in its own way"
         )));
     }
     let frames: Vec<u64> = selection

@@ -64,11 +64,21 @@ pub struct BuildEnginesArgs {
     pub no_autotune: bool,
     /// Largest batch of objects; each size gets an optimisation profile, except in the graph track.
     /// bench needs 1.
-    #[arg(long, help_heading = MODEL, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(
+        long,
+        help_heading = MODEL,
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u16).range(1..=64)
+    )]
     pub max_objects: u16,
     /// Most points of a prompt; each number gets an optimisation profile of the graph prompt. A
     /// click is one point, a box two. track takes more than 2 where engines are built for them.
-    #[arg(long, help_heading = MODEL, default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=MOST_POINTS as i64))]
+    #[arg(
+        long,
+        help_heading = MODEL,
+        default_value_t = 2,
+        value_parser = clap::value_parser!(u16).range(2..=MOST_POINTS as i64)
+    )]
     pub prompt_points: u16,
     /// How the track step handles a memory bank that is not full [default: the platform's].
     #[arg(long, help_heading = MODEL, value_enum)]
@@ -81,7 +91,13 @@ pub struct BuildEnginesArgs {
     pub fp32_pins: Option<Fp32Pins>,
     /// Graphs of fp16 engines to compute in fp32 with TF32 matmuls: slower, and closer to fp32.
     /// "encoder" includes its parts.
-    #[arg(long, help_heading = MODEL, value_delimiter = ',', value_name = "GRAPH,…", value_parser = Role::from_name)]
+    #[arg(
+        long,
+        help_heading = MODEL,
+        value_delimiter = ',',
+        value_name = "GRAPH,…",
+        value_parser = Role::from_name
+    )]
     pub fp32_graphs: Vec<Role>,
     /// Further layers of fp16 engines to compute in fp32, by parts of their names (segtrt inspect
     /// lists them).
@@ -131,7 +147,14 @@ pub struct BuildEnginesArgs {
     pub force: bool,
     /// Build under each of these workspace limits (MiB, separated by commas) and print the cost of
     /// each.
-    #[arg(long, help_heading = GPU, value_delimiter = ',', value_name = "MIB,…", conflicts_with_all = ["workspace_mb", "dry_run"], value_parser = clap::value_parser!(u64).range(1..=MOST_MIB))]
+    #[arg(
+        long,
+        help_heading = GPU,
+        value_delimiter = ',',
+        value_name = "MIB,…",
+        conflicts_with_all = ["workspace_mb", "dry_run"],
+        value_parser = clap::value_parser!(u64).range(1..=MOST_MIB)
+    )]
     pub sweep_workspace: Vec<u64>,
     /// Refuse plans of encoder and track step without fused attention.
     #[arg(long, help_heading = GPU)]

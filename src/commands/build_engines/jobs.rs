@@ -204,8 +204,9 @@ impl Building<'_> {
         {
             let _ = std::fs::remove_file(&job.partial);
             let reason = format!(
-                "its attention is not seen to be fused: {report}; build without --require-fused-attention, or with \
-                 --track-variant segmented, which has CUDA kernels for it"
+                "its attention is not seen to be fused: {report}; build without \
+                 --require-fused-attention, or with --track-variant segmented, which has CUDA \
+                 kernels for it"
             );
             return failed(&NotBuilt { kind: FailureKind::Other, reason });
         }

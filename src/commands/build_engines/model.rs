@@ -14,7 +14,7 @@ use runtime::engine::fp32_pins::Fp32Pins;
 use runtime::engine::freshness::{self, Wanted as WantedPlan};
 use runtime::engine::timing_files::TimingFiles;
 use runtime::engine::{EngineManifest, Settings, engine_dir, has_fill_levels, profiles};
-use vos::bundle::{Bundle, Graph, Role};
+use vos::bundle::{Bundle, Graph, PARTS, Role};
 use vos::precision::Precision;
 use vos::track_variant::TrackVariant;
 
@@ -58,7 +58,7 @@ impl Request<'_> {
             };
             self.note_objects(graph, notes);
             self.check_mixed(variant, &build)?;
-            self.check_mask_decoder(role, &build)?;
+            self.check_rest(role, &build)?;
             let settings = self.settings_of(recipe, graph, &build)?;
             let planned = self.plan(graph, settings, &build, existing.as_ref());
             build.plans.push(planned);
@@ -125,11 +125,13 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// Refuses a last segment without mask decoder where no kernels decode.
-    fn check_mask_decoder(&self, role: Role, build: &ModelBuild) -> Result<()> {
+    /// Refuses the rest of a graph without a fused part where no kernels compute that part.
+    fn check_rest(&self, role: Role, build: &ModelBuild) -> Result<()> {
         let (bundle, sm) = (&build.bundle.manifest, self.target.sm);
-        if role == Role::TrackImage && !recipe::decodes(bundle, sm, self.precision) {
-            bail!(UsageError(refusals::mask_decoder(build, &self.platform, sm)));
+        for part in PARTS.iter().filter(|part| part.rest == Some(role)) {
+            if !recipe::computes(part, bundle, sm, self.precision) {
+                bail!(UsageError(refusals::rest(part, role, build, &self.platform, sm)));
+            }
         }
         Ok(())
     }
@@ -216,7 +218,8 @@ fn whole_encoder_note(build: &ModelBuild) -> Option<String> {
     let trunk = build.bundle.manifest.trunk.is_some();
     (whole && trunk && build.precision == Precision::Mixed).then(|| {
         format!(
-            "{}: TensorRT computes the whole encoder, because mixed engines take no trunk: its CUDA kernels compute in fp16",
+            "{}: TensorRT computes the whole encoder, because mixed engines take no trunk: its \
+             CUDA kernels compute in fp16",
             build.name
         )
     })
@@ -224,7 +227,7 @@ fn whole_encoder_note(build: &ModelBuild) -> Option<String> {
 
 fn one_object(objects: usize) -> String {
     format!(
-        "--max-objects {objects}: the track graph gets profiles for one object alone; bench runs one object at a time; for profiles \
-         of up to {objects} objects: --track-variant padded"
+        "--max-objects {objects}: the track graph gets profiles for one object alone; bench runs \
+         one object at a time; for profiles of up to {objects} objects: --track-variant padded"
     )
 }

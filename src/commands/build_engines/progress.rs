@@ -40,8 +40,9 @@ pub fn announcement(models: &[ModelBuild]) -> Option<String> {
     Some(match untimed {
         None => said,
         Some(cache) => format!(
-            "{said}\nthere is no timing cache {} yet, so TensorRT times every layer, which can take minutes a plan: EdgeTAM's encoder took 4 on an H100. \
-             What it timed is kept there for the next build",
+            "{said}\nthere is no timing cache {} yet, so TensorRT times every layer, which can \
+             take minutes a plan: EdgeTAM's encoder took 4 on an H100. What it timed is kept \
+             there for the next build",
             cache.display()
         ),
     })

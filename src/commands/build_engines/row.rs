@@ -29,8 +29,7 @@ pub enum Status {
 pub struct BuildRow {
     /// "edgetam_1024_fp16".
     pub model: String,
-    /// Its graph; "encoder_trunk", "mask_decoder" or "memory_encoder" for weights, which are no
-    /// plan.
+    /// Its graph; for weights, which are no plan, the part's name among the graphs.
     pub role: &'static str,
     /// Its file name.
     pub file: String,

@@ -55,8 +55,8 @@ pub fn target(
         }
         if !platform.can_be_built_ahead() {
             bail!(
-                "{} does not build for {} (sm_{sm}); install NVIDIA's TensorRT 8.6, 10 or 11 on that board and build \
-                 there{}",
+                "{} does not build for {} (sm_{sm}); install NVIDIA's TensorRT 8.6, 10 or 11 on \
+                 that board and build there{}",
                 library.version(),
                 platform.title,
                 pack_hint(&platform)

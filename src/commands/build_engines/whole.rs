@@ -11,10 +11,10 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use runtime::builder::recipe::makes_memories;
+use runtime::builder::recipe::computes;
 use runtime::engine::EngineManifest;
 use runtime::engine::freshness::damaged;
-use vos::bundle::Role;
+use vos::bundle::{PARTS, ReplacedEngine, Role};
 
 /// An engine and its replacement.
 struct Replaced {
@@ -43,22 +43,14 @@ pub fn settle(dir: &Path, manifest: &mut EngineManifest) -> Result<Option<String
     });
     let prompt = manifest.plan(Role::Prompt);
     let oldest = prompt.and_then(|plan| plan.made_by.sm.iter().min().copied());
-    let own = |sm: u32| makes_memories(&manifest.bundle, sm, manifest.precision);
-    let memory = oldest.filter(|sm| own(*sm)).map(|_| Replaced {
-        role: Role::Memory,
-        what: "the engine of the memory encoder",
-        by: "the CUDA kernels",
-        beside: Role::Prompt,
+    let by_kernels = PARTS.iter().filter_map(|part| {
+        oldest.filter(|sm| computes(part, &manifest.bundle, *sm, manifest.precision))?;
+        let ReplacedEngine { role, what, beside } = (part.engine)(&manifest.bundle)?;
+        Some(Replaced { role, what, by: "the CUDA kernels", beside })
     });
-    let last = manifest.bundle.segments().last().map(|segment| segment.role);
-    let decoder = last.filter(|_| manifest.bundle.mask_decoder.is_some()).map(|role| Replaced {
-        role,
-        what: "the last segment with mask decoder",
-        by: "the CUDA kernels",
-        beside: Role::TrackImage,
-    });
+    let replaced: Vec<Replaced> = encoder.into_iter().chain(by_kernels).collect();
     let mut said = Vec::new();
-    for replaced in [encoder, memory, decoder].into_iter().flatten() {
+    for replaced in replaced {
         said.extend(settle_one(dir, manifest, &replaced)?);
     }
     Ok((!said.is_empty()).then(|| said.join("; ")))
@@ -85,7 +77,8 @@ fn settle_one(
     let shown = path.display();
     let Some(why) = why else {
         return Ok(Some(format!(
-            "bench runs {what}, {shown}, in place of {by}; to run {by}, remove that file and repeat this command"
+            "bench runs {what}, {shown}, in place of {by}; to run {by}, remove that file and \
+             repeat this command"
         )));
     };
     manifest.plans.retain(|plan| plan.role != role);

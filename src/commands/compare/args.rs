@@ -14,13 +14,16 @@ use report::compare::sweep::Axis;
 
 /// What is compared with what.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
-    segtrt compare --split-dir davis16 --models edgetam_points --baselines eager,compile --precision fp16 --out-dir cmp\n  \
-    segtrt compare --split-dir davis16 --runs tensorrt=a/1 tensorrt=a/2 compile=b/1 compile=b/2 --reference-run fp32\n  \
-    segtrt compare --split-dir davis16 --models edgetam_points --sweep precision=fp32,fp16 --sweep imgsz=512,1024\n\n\
-    --split-dir names the folder with frames and ground truth, also with --runs. \
-    Repeat the command to continue an interrupted comparison and judge it again. Exit code 0: all sides computed the same \
-    masks. Exit code 1: one did not, or was not measured. docs/how-to/compare-with-pytorch.md explains the numbers.")]
+#[command(after_help = "Examples:\n  segtrt compare --split-dir davis16 --models edgetam_points \
+                        --baselines eager,compile --precision fp16 --out-dir cmp\n  segtrt \
+                        compare --split-dir davis16 --runs tensorrt=a/1 tensorrt=a/2 compile=b/1 \
+                        compile=b/2 --reference-run fp32\n  segtrt compare --split-dir davis16 \
+                        --models edgetam_points --sweep precision=fp32,fp16 --sweep \
+                        imgsz=512,1024\n\n--split-dir names the folder with frames and ground \
+                        truth, also with --runs. Repeat the command to continue an interrupted \
+                        comparison and judge it again. Exit code 0: all sides computed the same \
+                        masks. Exit code 1: one did not, or was not measured. \
+                        docs/how-to/compare-with-pytorch.md explains the numbers.")]
 pub struct CompareArgs {
     /// Folder of the split, in the layout of SA-V, DAVIS, YouTube-VOS, MOSE or LVOS. It provides the
     /// ground truth.
@@ -99,7 +102,12 @@ pub struct MeasureArgs {
     #[arg(long, help_heading = MODEL, env = "SEGTRT_ONNX_DIR", value_delimiter = ':')]
     pub onnx_dir: Vec<PathBuf>,
     /// Rounds of each side.
-    #[arg(long, help_heading = MEASURING, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(
+        long,
+        help_heading = MEASURING,
+        default_value_t = 5,
+        value_parser = clap::value_parser!(u32).range(1..=1000)
+    )]
     pub rounds: u32,
     /// Warm-up passes over each object's first frames.
     #[arg(long, help_heading = MEASURING, default_value_t = 1)]
@@ -138,7 +146,13 @@ pub struct MeasureArgs {
     pub restart_runners: bool,
     /// End a side that finishes no frame for this long, except while it loads or compiles; the
     /// others go on. 0 waits forever [default: 600].
-    #[arg(long, help_heading = MEASURING, env = "SEGTRT_STALL_LIMIT", value_name = "SECONDS", value_parser = parse_stall_limit)]
+    #[arg(
+        long,
+        help_heading = MEASURING,
+        env = "SEGTRT_STALL_LIMIT",
+        value_name = "SECONDS",
+        value_parser = parse_stall_limit
+    )]
     pub stall_limit: Option<u64>,
     /// End a PyTorch process that is not compiled and warm after this long; its side is missing,
     /// the others go on. 0 waits forever [default].
@@ -149,7 +163,12 @@ pub struct MeasureArgs {
     pub measure_only: bool,
     /// Measure segtrt's side in all combinations of these lists and name the fastest, without
     /// baselines. Names: precision, objects (tracked together), imgsz.
-    #[arg(long, help_heading = MEASURING, value_name = "NAME=VALUE,…", conflicts_with_all = ["runs", "reference", "reference_run", "measure_only"])]
+    #[arg(
+        long,
+        help_heading = MEASURING,
+        value_name = "NAME=VALUE,…",
+        conflicts_with_all = ["runs", "reference", "reference_run", "measure_only"]
+    )]
     pub sweep: Vec<Axis>,
 }
 

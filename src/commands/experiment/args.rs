@@ -43,13 +43,15 @@ const DECIDED: [&str; 24] = [
 /// Flags of `segtrt experiment`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example: segtrt experiment --split-dir demo/split --models edgetam_mini_points --videos 1 --objects 1 --runs 2\n\n\
-    Continue an interrupted experiment: segtrt experiment --resume nsight_experiment_desktop_20261121_093001\n\
-    Further flags of bench go after --: segtrt experiment --split-dir S -- --threads 2 --save-masks\n\
-    Two GPUs of this host: segtrt experiment --split-dir S --videos 0 --devices 0,1\n\
-    Nodes of a cluster: segtrt experiment --split-dir S --videos 0 --slurm --shards 4 --slurm-args \"--gres=gpu:1\"\n\
-    By hand, the second of three parts: segtrt experiment --split-dir S --videos 0 --shard 2/3\n\
-    docs/how-to/many-machines.md explains the folder."
+    after_help = "Example: segtrt experiment --split-dir demo/split --models edgetam_mini_points \
+                  --videos 1 --objects 1 --runs 2\n\nContinue an interrupted experiment: segtrt \
+                  experiment --resume nsight_experiment_desktop_20261121_093001\nFurther flags of \
+                  bench go after --: segtrt experiment --split-dir S -- --threads 2 \
+                  --save-masks\nTwo GPUs of this host: segtrt experiment --split-dir S --videos 0 \
+                  --devices 0,1\nNodes of a cluster: segtrt experiment --split-dir S --videos 0 \
+                  --slurm --shards 4 --slurm-args \"--gres=gpu:1\"\nBy hand, the second of three \
+                  parts: segtrt experiment --split-dir S --videos 0 --shard \
+                  2/3\ndocs/how-to/many-machines.md explains the folder."
 )]
 pub struct ExperimentArgs {
     /// Folder of the split, in the layout of SA-V, DAVIS, YouTube-VOS, MOSE or LVOS.
@@ -68,7 +70,13 @@ pub struct ExperimentArgs {
     #[arg(long, help_heading = DATA, visible_alias = "limit-objects", default_value_t = 2)]
     pub objects: usize,
     /// Recorded passes over each object.
-    #[arg(long, help_heading = MEASURING, visible_alias = "profile-runs", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(
+        long,
+        help_heading = MEASURING,
+        visible_alias = "profile-runs",
+        default_value_t = 5,
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     pub runs: u32,
     /// Warm-up passes, not recorded.
     #[arg(long, help_heading = MEASURING, visible_alias = "warmup-runs", default_value_t = 2)]

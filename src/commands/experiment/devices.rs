@@ -37,7 +37,8 @@ pub(super) fn measure(
     let others = ordinals.len() - 1;
     if others > 0 {
         say(&format!(
-            "{} GPUs measure at the same time and share this host's processors and disks; rows and settings say so",
+            "{} GPUs measure at the same time and share this host's processors and disks; rows \
+             and settings say so",
             ordinals.len()
         ));
     }
@@ -105,8 +106,8 @@ pub(super) fn join(folder: &Folder, shards: usize, say: &mut dyn FnMut(&str)) ->
     }
     for (part, why) in &damaged {
         say(&format!(
-            "*** error: shard {part} is left out: {why}; mend it, or remove {} to measure that shard again, then go on with: \
-             segtrt experiment --resume {} ***",
+            "*** error: shard {part} is left out: {why}; mend it, or remove {} to measure that \
+             shard again, then go on with: segtrt experiment --resume {} ***",
             folder.shard(Shard { part: *part, of: shards }).display(),
             shell::path(&folder.path)
         ));

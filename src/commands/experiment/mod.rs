@@ -100,7 +100,8 @@ pub fn run(args: ExperimentArgs) -> Result<Outcome> {
     let rows = folder.outputs().join(vos::files::profile_csv::FILE_NAME);
     if !rows.exists() {
         anyhow::bail!(
-            "the timed bench left no rows; fix its error above, then continue with: segtrt experiment --resume {}",
+            "the timed bench left no rows; fix its error above, then continue with: segtrt \
+             experiment --resume {}",
             shell::path(&folder.path)
         );
     }
@@ -189,10 +190,9 @@ fn profiler(folder: &Folder) -> Result<PathBuf, String> {
         return Err("left out by --no-profile".to_owned());
     }
     if let Some(Sharding { by: By::Slurm(_), .. }) = folder.spec.sharding {
-        return Err(
-            "Slurm's nodes measured, not this machine; on a node run: segtrt profile --no-timed-run -- bench …"
-                .to_owned(),
-        );
+        return Err("Slurm's nodes measured, not this machine; on a node run: segtrt profile \
+             --no-timed-run -- bench …"
+            .to_owned());
     }
     match &folder.spec.nsys {
         Some(path) => Ok(path.clone()),

@@ -185,7 +185,8 @@ fn side(
         return Ok(Some(USUAL_IMGSZ));
     }
     say(&format!(
-        "no model is there at the predecessor's {USUAL_IMGSZ} pixels; taking the size that is there (--imgsz says which)"
+        "no model is there at the predecessor's {USUAL_IMGSZ} pixels; taking the size that is \
+         there (--imgsz says which)"
     ));
     Ok(None)
 }

@@ -21,7 +21,12 @@ pub struct ShardArgs {
     #[arg(long, conflicts_with_all = ["devices", "shard"])]
     pub slurm: bool,
     /// Number of shards [default: one per clip, at most 8].
-    #[arg(long, value_name = "N", requires = "slurm", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "slurm",
+        value_parser = clap::value_parser!(u32).range(1..=1000)
+    )]
     pub shards: Option<u32>,
     /// Further arguments of sbatch, in one quoted word: "--gres=gpu:1 --time=2:00:00 --exclusive".
     #[arg(

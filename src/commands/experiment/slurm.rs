@@ -199,7 +199,8 @@ impl Run<'_> {
         let rows = || Shard::all(self.shards).map(|shard| rows_in(&self.folder.shard(shard))).sum();
         let Some(ended) = watch.wait(|| Commands::live(&job), rows, say) else {
             say(&format!(
-                "no longer waiting; job {job} goes on. Cancel it: scancel {job}. Wait again and merge: segtrt experiment --resume {}",
+                "no longer waiting; job {job} goes on. Cancel it: scancel {job}. Wait again and \
+                 merge: segtrt experiment --resume {}",
                 shell::path(&self.folder.path)
             ));
             return Ok(false);

@@ -31,8 +31,9 @@ fn slurm_words(args: &ExperimentArgs) -> Result<Vec<String>, UsageError> {
     let name = |word: &String| word.split('=').next().unwrap_or_default().to_owned();
     if let Some(word) = words.iter().find(|word| slurm::OWNED.contains(&name(word).as_str())) {
         return Err(UsageError(format!(
-            "--slurm-args: {word} is set by segtrt experiment itself; --shards says how many tasks there are, \
-             and jobs of another cluster cannot be watched from here: submit there"
+            "--slurm-args: {word} is set by segtrt experiment itself; --shards says how many \
+             tasks there are, and jobs of another cluster cannot be watched from here: submit \
+             there"
         )));
     }
     words.extend(args.spread.partition.iter().map(|name| format!("--partition={name}")));
@@ -53,9 +54,9 @@ pub(super) fn refuse_flags_of_slurm(spread: &ShardArgs) -> Result<(), UsageError
 /// Why nothing is decided without being asked for.
 fn unseen(reason: &str) -> UsageError {
     UsageError(format!(
-        "--slurm: what the nodes can run cannot be seen from here, and here it would be the CPU ({reason}). Say which: --backend \
-         cpu, or, for engines of a GPU that only the nodes have: --backend tensorrt -- --platform ROW (rows of \
-         engines/platforms.toml)"
+        "--slurm: what the nodes can run cannot be seen from here, and here it would be the CPU \
+         ({reason}). Say which: --backend cpu, or, for engines of a GPU that only the nodes have: \
+         --backend tensorrt -- --platform ROW (rows of engines/platforms.toml)"
     ))
 }
 
@@ -68,7 +69,8 @@ pub(super) fn check(args: &ExperimentArgs) -> Result<()> {
     let parts = !spread.devices.is_empty() || spread.shard.is_some() || spread.slurm;
     if parts && args.shuffle.shuffle_videos && args.shuffle.seed.is_none() {
         bail!(UsageError(
-            "--shuffle-videos needs a --seed where the clips are shared: else each part would shuffle them in its own way"
+            "--shuffle-videos needs a --seed where the clips are shared: else each part would \
+             shuffle them in its own way"
                 .to_owned()
         ));
     }
@@ -108,8 +110,8 @@ pub(super) fn sharding(
     let on_cpu = !chosen.tensorrt && parse_bench(bench)?.ort_provider == Provider::Cpu;
     if on_cpu {
         bail!(UsageError(format!(
-            "--devices is for GPUs, and this experiment would run on the CPU ({}); leave --devices out, or share the clips between \
-             machines with --shard I/N",
+            "--devices is for GPUs, and this experiment would run on the CPU ({}); leave \
+             --devices out, or share the clips between machines with --shard I/N",
             chosen.reason
         )));
     }

@@ -17,13 +17,12 @@ use vos::predecode::Values;
 
 /// Flags of `segtrt jetson-benchmark`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example: segtrt jetson-benchmark --split-dir demo/split --models edgetam_mini_points --imgsz 256 --limit-videos 1\n\n\
-    Only prepare:  segtrt jetson-benchmark --split-dir demo/split --skip-inference\n\
-    Only measure:  segtrt jetson-benchmark --split-dir demo/split --skip-setup\n\
-    The first phase builds missing or outdated engines.\n\
-    Further flags of bench go after --: … -- --threads 2. docs/how-to/small-memory.md explains the phases."
-)]
+#[command(after_help = "Example: segtrt jetson-benchmark --split-dir demo/split --models \
+                  edgetam_mini_points --imgsz 256 --limit-videos 1\n\nOnly prepare:  segtrt \
+                  jetson-benchmark --split-dir demo/split --skip-inference\nOnly measure:  segtrt \
+                  jetson-benchmark --split-dir demo/split --skip-setup\nThe first phase builds \
+                  missing or outdated engines.\nFurther flags of bench go after --: … -- \
+                  --threads 2. docs/how-to/small-memory.md explains the phases.")]
 pub struct JetsonBenchmarkArgs {
     /// Folder of the split, in the layout of SA-V, DAVIS, YouTube-VOS, MOSE or LVOS.
     #[arg(long, help_heading = DATA)]
@@ -57,7 +56,14 @@ pub struct JetsonBenchmarkArgs {
     #[arg(long, help_heading = OUTPUT)]
     pub out_dir: Option<PathBuf>,
     /// Write the masks over the frames.
-    #[arg(long, help_heading = OUTPUT, num_args = 0..=1, default_missing_value = "1", default_value = "0", value_enum)]
+    #[arg(
+        long,
+        help_heading = OUTPUT,
+        num_args = 0..=1,
+        default_missing_value = "1",
+        default_value = "0",
+        value_enum
+    )]
     pub save_overlays: Toggle,
     /// Limit of TensorRT's workspace while engines are built, in MiB [default: 256].
     #[arg(long, help_heading = GPU, value_parser = clap::value_parser!(u64).range(1..))]

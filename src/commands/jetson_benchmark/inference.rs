@@ -38,7 +38,8 @@ pub(super) fn run(
     eprintln!("phase B: inference");
     if metadata.imgsz != plan.imgsz {
         bail!(UsageError(format!(
-            "--imgsz is {}, and the first phase ran with {}; give that, or run the first phase again (without --skip-setup)",
+            "--imgsz is {}, and the first phase ran with {}; give that, or run the first phase \
+             again (without --skip-setup)",
             plan.imgsz, metadata.imgsz
         )));
     }
@@ -135,8 +136,8 @@ fn after(rows: &ModelRows, watched: Watched) -> String {
         value.map_or_else(|| "N/A".to_owned(), |value| format!("{value:.1} MiB"))
     };
     format!(
-        "GPU alloc: {}, reserved: {}, process: {} (most of any row); system memory at its peak: {} used by all programs, \
-         the GPU's share of it included where memory is unified",
+        "GPU alloc: {}, reserved: {}, process: {} (most of any row); system memory at its peak: \
+         {} used by all programs, the GPU's share of it included where memory is unified",
         mib(rows.largest("gpu_peak_alloc_MiB")),
         mib(rows.largest("gpu_peak_reserved_MiB")),
         mib(rows.largest("cpu_peak_rss_MiB")),

@@ -82,7 +82,8 @@ fn setup(plan: &Plan, args: &JetsonBenchmarkArgs, split: &dyn Dataset) -> Result
     );
     if objects == 0 {
         anyhow::bail!(
-            "no object of the clips can be prompted, for the reasons above; raise --limit-videos or --limit-objects, or name another --split-dir"
+            "no object of the clips can be prompted, for the reasons above; raise --limit-videos \
+             or --limit-objects, or name another --split-dir"
         );
     }
     if plan.chosen.tensorrt {
@@ -151,8 +152,8 @@ fn build(plan: &Plan, args: &JetsonBenchmarkArgs) -> Result<()> {
     let ran = run_step(&step)?;
     if ran.code != Some(0) {
         anyhow::bail!(
-            "the engines could not be built (why is above): it ended {}; mend that, or measure on the CPU with --backend \
-             onnxruntime",
+            "the engines could not be built (why is above): it ended {}; mend that, or measure on \
+             the CPU with --backend onnxruntime",
             ran.ended
         );
     }

@@ -113,7 +113,8 @@ pub(super) fn plan(args: &JetsonBenchmarkArgs, recorded: Option<&InferenceConfig
     check_started(&args.started, "jetson-benchmark", &OURS)?;
     if args.enable_cudnn_tuning {
         log::warn!(
-            "--enable-cudnn-tuning does nothing here: this tool does not use cuDNN, and cudnn_benchmark is False"
+            "--enable-cudnn-tuning does nothing here: this tool does not use cuDNN, and \
+             cudnn_benchmark is False"
         );
     }
     let preset = args.preset.map_or_else(PresetValues::default, |preset| preset.values());
@@ -174,8 +175,8 @@ pub(super) fn plan(args: &JetsonBenchmarkArgs, recorded: Option<&InferenceConfig
     if chosen.tensorrt {
         if predecode.is_some() {
             bail!(UsageError(
-                "--predecode is for the CPU backend: the GPU pipeline resizes frames itself; leave it out, or take \
-                 --backend onnxruntime"
+                "--predecode is for the CPU backend: the GPU pipeline resizes frames itself; \
+                 leave it out, or take --backend onnxruntime"
                     .to_owned()
             ));
         }
@@ -259,13 +260,14 @@ impl Earlier<'_> {
         }
         let flag = name.replace('_', "-");
         bail!(UsageError(format!(
-            "--{flag} is {now}, and the first phase ran with {there}; leave it out, or run the first phase again (without \
-             --skip-setup)"
+            "--{flag} is {now}, and the first phase ran with {there}; leave it out, or run the \
+             first phase again (without --skip-setup)"
         )))
     }
 }
 
-/// The published models with a bundle or engines of this size, prompted with a click; without any, the predecessor's.
+/// The published models with a bundle or engines of this size, prompted with a click; without any,
+/// the predecessor's.
 fn tags_there(started: &StartedBenchArgs, imgsz: usize) -> Result<Vec<String>> {
     let bundles = bundle::list(&share::bundle_roots(&started.onnx_dir))?;
     let asked = Asked { imgsz: Some(imgsz), ..Asked::default() };

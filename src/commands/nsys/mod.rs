@@ -25,13 +25,13 @@ use report::nsys::{ReportKind, Window};
 #[command(
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    after_help = "Examples:\n  \
-    segtrt nsys out/nsight_reports\n  \
-    segtrt nsys bs01.nsys-rep bs16.nsys-rep --report nvtx,kernels --top 5\n  \
-    segtrt nsys run.nsys-rep --range track --csv tables\n  \
-    segtrt nsys diff before.nsys-rep after.nsys-rep\n\n\
-    Reports are exported with nsys from NSYS_CMD, PATH or JetPack's folder; exports (.sqlite) need no nsys. \
-    Tables and columns are those of nsys stats. Exit code 1: a report is unreadable or empty, or its program failed."
+    after_help = "Examples:\n  segtrt nsys out/nsight_reports\n  segtrt nsys bs01.nsys-rep \
+                  bs16.nsys-rep --report nvtx,kernels --top 5\n  segtrt nsys run.nsys-rep --range \
+                  track --csv tables\n  segtrt nsys diff before.nsys-rep \
+                  after.nsys-rep\n\nReports are exported with nsys from NSYS_CMD, PATH or \
+                  JetPack's folder; exports (.sqlite) need no nsys. Tables and columns are those \
+                  of nsys stats. Exit code 1: a report is unreadable or empty, or its program \
+                  failed."
 )]
 pub struct NsysArgs {
     /// Compare two reports.
@@ -88,7 +88,13 @@ pub struct ViewArgs {
     pub range: Option<String>,
     /// Only events wholly between two times of the session, such as 1.5:2, 800ms: or :2s. The
     /// default unit is seconds.
-    #[arg(long, help_heading = DATA, value_name = "START:END", value_parser = parse_window, allow_hyphen_values = true)]
+    #[arg(
+        long,
+        help_heading = DATA,
+        value_name = "START:END",
+        value_parser = parse_window,
+        allow_hyphen_values = true
+    )]
     pub time: Option<Window>,
     /// Include the warm-up passes of a bench in ranges, kernels, memory and API.
     #[arg(long, help_heading = DATA)]

@@ -12,14 +12,13 @@ use vos::precision::Precision;
 
 /// Flags of `segtrt selftest`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example: segtrt selftest --engines engines --models edgetam --onnx-dir onnx/bundles --csv selftest.csv\n\n\
-    1. Kernels run on the GPU and are compared with the CPU, bit for bit where the order of sums allows it.\n\
-    2. Each engine runs on random inputs and is compared with the fp32 bundle in ONNX Runtime.\n\
-    3. A synthetic clip of six frames runs on the engines and on the CPU; the mean IoU of the masks must be 0.9. \
-    fp16 engines with random weights are reported only.\n\
-    Exit code 0: all agree. Exit code 1: something differs or was not tested."
-)]
+#[command(after_help = "Example: segtrt selftest --engines engines --models edgetam --onnx-dir \
+                  onnx/bundles --csv selftest.csv\n\n1. Kernels run on the GPU and are compared \
+                  with the CPU, bit for bit where the order of sums allows it.\n2. Each engine \
+                  runs on random inputs and is compared with the fp32 bundle in ONNX Runtime.\n3. \
+                  A synthetic clip of six frames runs on the engines and on the CPU; the mean IoU \
+                  of the masks must be 0.9. fp16 engines with random weights are reported \
+                  only.\nExit code 0: all agree. Exit code 1: something differs or was not tested.")]
 pub struct SelftestArgs {
     /// Folder of engines written by build-engines, or one engine folder.
     #[arg(long, help_heading = MODEL, default_value = "engines")]
@@ -55,7 +54,13 @@ pub struct SelftestArgs {
     pub no_kernels: bool,
     /// Skip kernel cases with more output elements, for slow tools such as compute-sanitizer.
     /// 128000 keeps a case of every kernel.
-    #[arg(long, help_heading = MEASURING, value_name = "N", conflicts_with = "no_kernels", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(
+        long,
+        help_heading = MEASURING,
+        value_name = "N",
+        conflicts_with = "no_kernels",
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
     pub max_elements: Option<u64>,
     /// Skip cases that use cuBLASLt, because compute-sanitizer's racecheck fails in it.
     #[arg(long, help_heading = MEASURING, conflicts_with = "no_kernels")]
@@ -64,7 +69,12 @@ pub struct SelftestArgs {
     #[arg(long, help_heading = MEASURING, value_delimiter = ',', conflicts_with = "no_kernels")]
     pub topics: Vec<Topic>,
     /// Timed runs of each case; slow kernels get fewer.
-    #[arg(long, help_heading = MEASURING, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(
+        long,
+        help_heading = MEASURING,
+        default_value_t = 50,
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     pub runs: u32,
     /// Warm-up runs before the timed ones.
     #[arg(long, help_heading = MEASURING, default_value_t = 10)]

@@ -219,8 +219,8 @@ fn test_kernels(
     ));
     let (all, bad) = (found.rows.len(), failed(&found));
     screen.say(&format!(
-        "{} of {all} kernel cases agree with the CPU, {bad} failed; preprocessing, masks and memory bank must agree bit for bit; \
-         for the trunk a CUDA graph is compared with launches",
+        "{} of {all} kernel cases agree with the CPU, {bad} failed; preprocessing, masks and \
+         memory bank must agree bit for bit; for the trunk a CUDA graph is compared with launches",
         all - bad
     ));
     if let Some(most) = chosen.max_elements {

@@ -64,7 +64,8 @@ pub(in crate::commands) fn check_started(
 ) -> Result<()> {
     if let Some(flag) = owned_flag(&args.bench, ours) {
         bail!(UsageError(format!(
-            "{flag} after the two hyphens is set by segtrt {command} itself; write it before them, or leave it out"
+            "{flag} after the two hyphens is set by segtrt {command} itself; write it before \
+             them, or leave it out"
         )));
     }
     if args.weights_dir.is_some() {

@@ -13,24 +13,41 @@ use crate::commands::headings::{DATA, GPU, MODEL, OUTPUT};
 
 /// A clip, prompts, a model and where the files go.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "Examples:\n  \
-    segtrt track dog.mp4 --click 320,180\n  \
-    segtrt track dog.mp4 --click 320,180 --click 350,240,- --box 2:10,20,90,200 --model edgetam\n  \
-    segtrt track frames/ --mask 1:person.png --frame 12 --show-fps --out person\n\n\
-    A prompt is of object 1, or of the object whose number stands before a colon: 2:320,180. X and Y count pixels from the \
-    top left corner. A minus behind a click says: not this. Prompts of one object are given to the network together; all \
-    prompts are on one frame (--frame), and tracking goes forward from it. Earlier frames are not tracked.\n\n\
-    OUT gets overlay.mp4 (without ffmpeg a folder of PNG frames), masks/ (palette PNG, the index is the object's number) and \
-    frames.jsonl (a line for each frame and object). A video is decoded at 24 frames a second. docs/how-to/own-clips.md explains the files.")]
+#[command(
+    after_help = "Examples:\n  segtrt track dog.mp4 --click 320,180\n  segtrt track dog.mp4 \
+                        --click 320,180 --click 350,240,- --box 2:10,20,90,200 --model edgetam\n  \
+                        segtrt track frames/ --mask 1:person.png --frame 12 --show-fps --out \
+                        person\n\nA prompt is of object 1, or of the object whose number stands \
+                        before a colon: 2:320,180. X and Y count pixels from the top left corner. \
+                        A minus behind a click says: not this. Prompts of one object are given to \
+                        the network together; all prompts are on one frame (--frame), and \
+                        tracking goes forward from it. Earlier frames are not tracked.\n\nOUT \
+                        gets overlay.mp4 (without ffmpeg a folder of PNG frames), masks/ (palette \
+                        PNG, the index is the object's number) and frames.jsonl (a line for each \
+                        frame and object). A video is decoded at 24 frames a second. \
+                        docs/how-to/own-clips.md explains the files."
+)]
 pub struct TrackArgs {
     /// Video file (needs ffmpeg), or folder of JPEG frames.
     #[arg(value_name = "VIDEO", help_heading = DATA)]
     pub video: PathBuf,
     /// Click on the object; with a minus at the end on something else. May be repeated.
-    #[arg(long, help_heading = DATA, value_name = "[ID:]X,Y[,-]", value_parser = parse_click, allow_hyphen_values = true)]
+    #[arg(
+        long,
+        help_heading = DATA,
+        value_name = "[ID:]X,Y[,-]",
+        value_parser = parse_click,
+        allow_hyphen_values = true
+    )]
     pub click: Vec<ClickWords>,
     /// Box around the object: left, top, right, bottom.
-    #[arg(long = "box", help_heading = DATA, value_name = "[ID:]X0,Y0,X1,Y1", value_parser = parse_box, allow_hyphen_values = true)]
+    #[arg(
+        long = "box",
+        help_heading = DATA,
+        value_name = "[ID:]X0,Y0,X1,Y1",
+        value_parser = parse_box,
+        allow_hyphen_values = true
+    )]
     pub boxes: Vec<BoxWords>,
     /// PNG of the frame's size; every pixel that is not 0 is the object.
     #[arg(long, help_heading = DATA, value_name = "[ID:]FILE", value_parser = parse_path)]
@@ -80,7 +97,13 @@ pub struct TrackArgs {
     #[arg(long, help_heading = OUTPUT, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Opacity of the masks in the overlay, from 0 (outline only) to 1.
-    #[arg(long, help_heading = OUTPUT, value_name = "0..1", default_value_t = 0.5, value_parser = parse_opacity)]
+    #[arg(
+        long,
+        help_heading = OUTPUT,
+        value_name = "0..1",
+        default_value_t = 0.5,
+        value_parser = parse_opacity
+    )]
     pub opacity: f32,
     /// Write the network's frame rate into a corner of the overlay.
     #[arg(long, help_heading = OUTPUT)]

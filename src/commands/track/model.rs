@@ -27,8 +27,8 @@ pub fn remark(args: &TrackArgs, model: &BenchModel) -> Option<String> {
     let demonstration = args.model.is_none() && root(&model.tag) == DEMONSTRATION;
     demonstration.then(|| {
         format!(
-            "no released model is here, so {DEMONSTRATION} is used, which was trained on synthetic shapes only; get one: \
-             segtrt fetch edgetam"
+            "no released model is here, so {DEMONSTRATION} is used, which was trained on \
+             synthetic shapes only; get one: segtrt fetch edgetam"
         )
     })
 }

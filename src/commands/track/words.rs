@@ -109,7 +109,8 @@ pub fn parse_path(text: &str) -> Result<PathWords, String> {
 /// The objects of all prompts, by rising id.
 ///
 /// # Errors
-/// [`UsageError`]: there is no prompt, an object has two boxes or masks, a mask and clicks, or only negative clicks.
+/// [`UsageError`]: there is no prompt, an object has two boxes or masks, a mask and clicks, or only
+/// negative clicks.
 pub fn objects(
     clicks: &[ClickWords],
     boxes: &[BoxWords],
@@ -123,8 +124,8 @@ pub fn objects(
     }
     if all.is_empty() {
         return usage(
-            "no prompt: say what to track, for example --click 320,180 (pixels from the top left corner), --box \
-             10,20,90,200, or --mask FILE.png"
+            "no prompt: say what to track, for example --click 320,180 (pixels from the top left \
+             corner), --box 10,20,90,200, or --mask FILE.png"
                 .to_owned(),
         );
     }
@@ -152,7 +153,8 @@ pub fn objects(
             Some(object) => object.truth = Some(dir.clone()),
             None => {
                 return usage(format!(
-                    "--truth {id}:{}: there is no object {id}; give it a prompt, such as --click {id}:320,180",
+                    "--truth {id}:{}: there is no object {id}; give it a prompt, such as --click \
+                     {id}:320,180",
                     dir.display()
                 ));
             }
@@ -161,8 +163,8 @@ pub fn objects(
     for Wanted { id, clicks, mask, .. } in all.values() {
         if mask.is_some() && clicks.points() > 0 {
             return usage(format!(
-                "object {id} has a mask and clicks or a box; SAM 2 takes one or the other. Leave one out, or number \
-                 the other object"
+                "object {id} has a mask and clicks or a box; SAM 2 takes one or the other. Leave \
+                 one out, or number the other object"
             ));
         }
         if mask.is_none() && clicks.bbox.is_none() && clicks.clicks.iter().all(|c| !c.positive) {

@@ -120,7 +120,8 @@ impl Runner {
         match runner.wait_until_ready(*ready_limit, Limit::OfAll)? {
             true => Ok(runner),
             false => Err(runner.kill_tree(&format!(
-                "the PyTorch runner was not ready after {} s and was ended (a longer --ready-limit lets it compile longer)",
+                "the PyTorch runner was not ready after {} s and was ended (a longer \
+                 --ready-limit lets it compile longer)",
                 ready_limit.unwrap_or_default().as_secs()
             ))),
         }
@@ -215,7 +216,8 @@ impl Runner {
     fn stalled(&mut self) -> anyhow::Error {
         let seconds = self.stall_limit.unwrap_or_default().as_secs();
         self.kill_tree(&format!(
-            "the PyTorch runner hangs: it finished no frame for {seconds} s and was ended (a longer --stall-limit lets it take its time)"
+            "the PyTorch runner hangs: it finished no frame for {seconds} s and was ended (a \
+             longer --stall-limit lets it take its time)"
         ))
     }
 

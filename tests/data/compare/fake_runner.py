@@ -1,6 +1,7 @@
 """Speaks the PyTorch runner's protocol and measures nothing: each round is a copy of a run folder.
 
-    fake_runner.py … --fake-copy RUN [--fake-slower X] [--fake-damage MODE] [--fake-fail MODE] [--fake-die MODE]
+fake_runner.py … --fake-copy RUN [--fake-slower X] [--fake-damage MODE] [--fake-fail MODE]
+[--fake-die MODE]
                      [--fake-wrong MODE] [--fake-no-pupil MODE] [--fake-alone] [--fake-compile-s X]
                      [--fake-hang MODE[-ROUND]] [--fake-die-behind MODE] [--fake-never-ready MODE [--fake-tell]]
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Writes the encoder of tests/data/fused in four parts, as the exporter cuts deep ones, and their lines for its manifest.
+"""Writes the encoder of tests/data/fused in four parts, as the exporter cuts deep ones, and their
+lines for its manifest.
 
     pip install onnx==1.23.2 && python3 make_parts.py
 
-The parts pool in steps what the whole pools at once, so that they give the same but for rounding. Tokens lie as a
-transformer has them, channels last, and shrink on their way. `m` passes over two parts: half of what `feat` is made of comes by
-it, on its side and with other signs, so that whoever mixes up tensors or writes over them too early gets other masks.
+The parts pool in steps what the whole pools at once, so that they give the same but for rounding.
+Tokens lie as a transformer has them, channels last, and shrink on their way. `m` passes over two
+parts: half of what `feat` is made of comes by it, on its side and with other signs, so that whoever
+mixes up tensors or writes over them too early gets other masks.
 """
 import pathlib
 import sys

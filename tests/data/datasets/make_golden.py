@@ -1,10 +1,12 @@
-"""Makes the small splits of this folder, predictions for them and golden.json: what their files say and the scores.
+"""Makes the small splits of this folder, predictions for them and golden.json: what their files say
+and the scores.
 
     pip install numpy opencv-python-headless scikit-image pillow
     python tests/data/datasets/make_golden.py
 
-The rules are written down again here, from the data sets' pages and evaluators, so that the reader is held against more
-than itself: davis2017-evaluation for DAVIS, meta.json for YouTube-VOS, first appearances for MOSE and LVOS.
+The rules are written down again here, from the data sets' pages and evaluators, so that the reader
+is held against more than itself: davis2017-evaluation for DAVIS, meta.json for YouTube-VOS, first
+appearances for MOSE and LVOS.
 """
 
 import json
@@ -125,8 +127,8 @@ def main():
     for at, stem in enumerate(stems):
         masks[stem][24:28, 2 + at:9 + at] = VOID
     masks["00003"][1:4, 40:46] = 3  # not in the first mask, so DAVIS does not count it
-    golden["davis_2017"] = dataset("davis_2017", ("JPEGImages/480p", "Annotations/480p"), {"pair": (stems, masks)},
-                                   {"ImageSets/2017/val.txt": "pair\n"})
+    golden["davis_2017"] = dataset("davis_2017", ("JPEGImages/480p", "Annotations/480p"),
+                                   {"pair": (stems, masks)}, {"ImageSets/2017/val.txt": "pair\n"})
 
     stems = [f"{5 * at:05}" for at in range(5)]
     train = {stem: picture(({1: one(at)} if at != 2 else {}) | ({2: two(at)} if at > 0 else {}))
@@ -148,7 +150,10 @@ def main():
     golden["mose"] = dataset("mose", ("JPEGImages", "Annotations"), {"0a1b2c3d": (stems, masks)})
 
     stems = [f"{5 * at + 1:08}" for at in range(9)]
-    masks = {stems[at]: picture({2: one(at)} | ({3: two(at)} if at in (2, 4, 8) else {})) for at in range(0, 9, 2)}
+    masks = {
+        stems[at]: picture({2: one(at)} | ({3: two(at)} if at in (2, 4, 8) else {}))
+        for at in range(0, 9, 2)
+    }
     golden["lvos"] = dataset("lvos", ("JPEGImages", "Annotations"), {"9kS5rT": (stems, masks)})
 
     (HERE / "golden.json").write_text(json.dumps(golden, indent=1) + "\n")

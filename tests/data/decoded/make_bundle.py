@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Writes what is other in the small bundle of tests/data/fused where its track step ends in a mask decoder of this program's kernels' kind.
+"""Writes what is other in the small bundle of tests/data/fused where its track step ends in a mask
+decoder of this program's kernels' kind.
 
     pip install onnx==1.23.2 safetensors && python3 make_bundle.py
 
-Of the decoder's matrices all are zero but those that pick columns, so that as a graph it takes a few kilobytes: tokens read the image's mean, nothing is
-written to the image, and upscaling sorts columns into pixels. `tests/mask_decoder.rs` makes the weights of the same numbers.
+Of the decoder's matrices all are zero but those that pick columns, so that as a graph it takes a
+few kilobytes: tokens read the image's mean, nothing is written to the image, and upscaling sorts
+columns into pixels. `tests/mask_decoder.rs` makes the weights of the same numbers.
 """
 import pathlib
 import sys
@@ -21,7 +23,9 @@ MIDDLE, NARROW, CROSS = WIDTH // 4, WIDTH // 8, WIDTH // 2
 BEST = 4  # the token of the mask with the largest of the IoUs
 IOUS, SCORE = (0.3, 0.9, 0.5), 5.0  # of masks 1 to 3
 STEPS = (1.0, 1.0, 0.5, 0.5)  # of the second upscaling's four pixels
-NORMS = 6  # behind a token's reading of the image: norm2, norm3 of the first layer, three of the second, the last one
+# Behind a token's reading of the image: norm2, norm3 of the first layer, three of the second, the
+# last one.
+NORMS = 6
 
 
 def vector():
@@ -54,8 +58,13 @@ def decode(g, x):
     image = norm(g, norm(g, x, 1e-5), 1e-5)
     fine = spread(g, g.reshape(image, -1, TOKENS, 4, MIDDLE), GRID, MIDDLE)
     fine = gelu(g, norm(g, g.op("Add", fine, g.op("Transpose", "hr1", perm=[0, 2, 3, 1])), 1e-6))
-    halves = [g.op("Slice", fine, np.array([at]), np.array([at + NARROW]), np.array([3])) for at in (0, NARROW)]
-    four = [g.reshape(g.op("Mul", halves[e % 2], np.float32(STEPS[e])), -1, 4 * TOKENS, 1, NARROW) for e in range(4)]
+    halves = [
+        g.op("Slice", fine, np.array([at]), np.array([at + NARROW]), np.array([3])) for at in (0, NARROW)
+    ]
+    four = [
+        g.reshape(g.op("Mul", halves[e % 2], np.float32(STEPS[e])), -1, 4 * TOKENS, 1, NARROW)
+        for e in range(4)
+    ]
     fine = spread(g, g.op("Concat", *four, axis=2), 2 * GRID, NARROW)
     fine = gelu(g, g.op("Add", fine, g.op("Transpose", "hr0", perm=[0, 2, 3, 1])))
     g.op("Transpose", g.op("MatMul", fine, vector()[:, None]), perm=[0, 3, 1, 2], to="low")

@@ -39,7 +39,8 @@ def floats(rng):
 
 
 def belief(rng, measured):
-    """Adds what came later, from numbers of its own: the older columns keep their values. Returns the verdict."""
+    """Adds what came later, from numbers of its own: the older columns keep their values. Returns
+    the verdict."""
     maybe = lambda value: value if rng.random() < 0.8 else None  # noqa: E731
     measured["gpu_ms"] = maybe(rng.uniform(0, 99))
     measured["residue_ms"] = maybe(rng.uniform(-1e-3, 9))
@@ -104,9 +105,13 @@ def record(rng, video, obj, model, run, status="ok"):
         "status": status,
         "reason": None if status == "ok" else 'bad_mask: found "16-bit", expected 8, see\nthe log',
         "conditions": {
-            "imgsz": rng.choice([256, 768, 1024]), "precision": rng.choice(["fp32", "fp16", "bf16"]),
-            "backend": {"onnxruntime": {"version": "1.22", "provider": "cuda"}}, "device": rng.choice(["", "Xeon, 2 cores", 'the "big" one']),
-            "geometry": "stretch", "prompt_policy": "predecessor", "metrics": "official",
+            "imgsz": rng.choice([256, 768, 1024]),
+            "precision": rng.choice(["fp32", "fp16", "bf16"]),
+            "backend": {"onnxruntime": {"version": "1.22", "provider": "cuda"}},
+            "device": rng.choice(["", "Xeon, 2 cores", 'the "big" one']),
+            "geometry": "stretch",
+            "prompt_policy": "predecessor",
+            "metrics": "official",
             "fidelity": {"memories": 7, "pointers": 16},
         },
         "frames": frames if known else None,
@@ -195,9 +200,10 @@ def columns(record, runs):
 SUMMARY = ("video,object,model,imgsz,precision,frames,processed_end_frame,fps,latency_ms,"
            "gpu_peak_alloc_MiB,gpu_peak_reserved_MiB,cpu_peak_rss_MiB,J,F,JandF,overlay,input_H,input_W,"
            "infer_H,infer_W,setup_ms").split(",")
-EXTENDED = ("video,object,model,imgsz,input_frame_stride,input_fps,precision,frames,processed_end_frame,scored_frames,"
-            "fps,latency_ms,gpu_peak_alloc_MiB,gpu_peak_reserved_MiB,cpu_peak_rss_MiB,J,F,JandF,overlay,input_H,"
-            "input_W,infer_H,infer_W,annotation_stride_frames,setup_ms").split(",")
+EXTENDED = (
+    "video,object,model,imgsz,input_frame_stride,input_fps,precision,frames,processed_end_frame,scored_frames,"
+    "fps,latency_ms,gpu_peak_alloc_MiB,gpu_peak_reserved_MiB,cpu_peak_rss_MiB,J,F,JandF,overlay,input_H,"
+    "input_W,infer_H,infer_W,annotation_stride_frames,setup_ms").split(",")
 PROFILE = ("video,object,model,run,imgsz,frames,fps,latency_ms,gpu_peak_alloc_MiB,gpu_peak_reserved_MiB,"
            "cpu_peak_rss_MiB,nsight_report,setup_ms").split(",")
 OUTCOME = "status,reason,backend,device,geometry,prompt_policy,metrics".split(",")
@@ -227,8 +233,11 @@ def write_stats(rows):
                 of_model[metric].append(row[metric])
     stats = {
         model: {
-            metric: {name: float(getattr(np, name)(values)) for name in ["mean", "std", "min", "max", "median"]}
-            for metric, values in metrics.items() if values
+            metric:
+            {name: float(getattr(np, name)(values))
+             for name in ["mean", "std", "min", "max", "median"]}
+            for metric, values in metrics.items()
+            if values
         }
         for model, metrics in pooled.items()
     }
@@ -254,7 +263,9 @@ def main():
         pace(later, record_)
     strides = random.Random(9)
     for record_ in records:
-        record_["conditions"]["strides"] = {"input": strides.choice([1, 2, 7]), "annotation": strides.choice([0, 1, 8])}
+        record_["conditions"]["strides"] = {
+            "input": strides.choice([1, 2, 7]), "annotation": strides.choice([0, 1, 8])
+        }
     for index, record_ in enumerate(records):
         # Those of the frame at which a pass broke off; rows from before say nothing.
         if index % 3:
@@ -268,11 +279,12 @@ def main():
     write_csv("sav_benchmark_summary.csv", SUMMARY + OUTCOME + DETAIL + BELIEF + PACE,
               [columns(record, runs) for record, runs in zip(records, runs)])
     extended = EXTENDED + OUTCOME + [name for name in DETAIL if name not in EXTENDED] + BELIEF + PACE
-    write_csv("extended_summary.csv", extended, [columns(record, runs) for record, runs in zip(records, runs)])
+    write_csv("extended_summary.csv", extended,
+              [columns(record, runs) for record, runs in zip(records, runs)])
     profile = [columns(record, 1) for record in records]
-    write_csv("profile_summary.csv",
-              PROFILE + ["precision", "H", "W", "infer_H", "infer_W"] + OUTCOME + ["J", "F", "JandF"] + DETAIL + BELIEF + PACE,
-              profile)
+    write_csv(
+        "profile_summary.csv", PROFILE + ["precision", "H", "W", "infer_H", "infer_W"] + OUTCOME +
+        ["J", "F", "JandF"] + DETAIL + BELIEF + PACE, profile)
     write_stats(profile)
 
 

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Writes the small bundle that tests of the cut track step run: two layers, heads of 256, memories 64 wide, 64 pixels.
+"""Writes the small bundle that tests of the cut track step run: two layers, heads of 256, memories
+64 wide, 64 pixels.
 
     pip install onnx==1.23.2 safetensors && python3 make_bundle.py
 
-The attention kernels take no other widths, which no small trained network has. So the graphs are made by hand: where a
-network has matrices these have factors for each column, which keeps them at a few kilobytes. Their ports, shapes and
-order are the exporter's (onnx/segexport); the whole `track` and its segments are made by the same functions. `keys.safetensors` has what
-`track_keys` computes with as the exporter writes it beside a trunk (onnx/segexport/keys.py).
+The attention kernels take no other widths, which no small trained network has. So the graphs are
+made by hand: where a network has matrices these have factors for each column, which keeps them at a
+few kilobytes. Their ports, shapes and order are the exporter's (onnx/segexport); the whole `track`
+and its segments are made by the same functions. `keys.safetensors` has what `track_keys` computes
+with as the exporter writes it beside a trunk (onnx/segexport/keys.py).
 """
 import hashlib
 import pathlib
@@ -141,8 +143,11 @@ def encoder():
 
 
 def prompt():
-    g = Graph(FEATURES + [port("coords", "f32", "B", "P", 2), port("labels", "i32", "B", "P"), port("multi", "f32", 1)],
-              ANSWER)
+    g = Graph(
+        FEATURES +
+        [port("coords", "f32", "B", "P", 2),
+         port("labels", "i32", "B", "P"),
+         port("multi", "f32", 1)], ANSWER)
     where = g.op("ReduceMean", "coords", axes=[1, 2], keepdims=0)
     kind = g.op("ReduceMean", g.cast("labels"), axes=[1], keepdims=0)
     some = g.op("Add", g.op("Mul", where, np.float32(0.01)), g.op("Add", kind, "multi"))
@@ -186,7 +191,8 @@ def segments():
 
 
 def key_weights():
-    """Products whose matrices have those factors in their four diagonals; a wave that is as long as 1024 times add themselves."""
+    """Products whose matrices have those factors in their four diagonals; a wave that is as long as
+    1024 times add themselves."""
     diagonals = np.tile(np.eye(NARROW), (SPLIT, 1))
     cosines = np.stack([np.ones((TOKENS, WIDTH // 2)), np.zeros((TOKENS, WIDTH // 2))], axis=-1)
     frequencies, times = np.zeros(WIDTH // 2), np.zeros((WIDTH, NARROW))
@@ -196,7 +202,10 @@ def key_weights():
         "positions": np.zeros((TOKENS, NARROW)), "ages": AGES[:, 0], "turns": cosines,
     }
     floats = {
-        "bias": np.zeros((LAYERS, WIDTH)), "times.frequencies": frequencies, "times.weight": times, "times.bias": np.zeros(NARROW),
+        "bias": np.zeros((LAYERS, WIDTH)),
+        "times.frequencies": frequencies,
+        "times.weight": times,
+        "times.bias": np.zeros(NARROW),
     }
     made = {name: value.astype(np.float16) for name, value in halves.items()}
     made |= {name: value.astype(np.float32) for name, value in floats.items()}
@@ -204,9 +213,12 @@ def key_weights():
 
 
 def memory():
-    g = Graph([FEATURES[0], ANSWER[0], ANSWER[3], port("binar", "f32", 1)], [port("mem", "f32", "B", TOKENS, NARROW)])
+    g = Graph(
+        [FEATURES[0], ANSWER[0], ANSWER[3], port("binar", "f32", 1)],
+        [port("mem", "f32", "B", TOKENS, NARROW)])
     mask = g.op("Sigmoid", g.op("AveragePool", "low", kernel_shape=[4, 4], strides=[4, 4]))
-    mask = g.op("Add", mask, g.op("Add", "binar", g.op("Mul", g.reshape("score", -1, 1, 1, 1), np.float32(0.01))))
+    mask = g.op("Add", mask,
+                g.op("Add", "binar", g.op("Mul", g.reshape("score", -1, 1, 1, 1), np.float32(0.01))))
     part = g.op("Slice", "feat", np.array([0]), np.array([NARROW]), np.array([1]))
     mixed = g.op("Add", part, g.op("Mul", mask, MEMORY.reshape(1, -1, 1, 1)))
     g.op("Transpose", g.reshape(mixed, -1, NARROW, TOKENS), perm=[0, 2, 1], to="mem")

@@ -1,15 +1,17 @@
 """Golden data for the resizers, from the libraries themselves.
 
     python make_golden.py                # needs numpy, Pillow, torch and torchvision; writes beside this file
-    python make_golden.py drawn 200 7    # needs numpy and Pillow; prints lines as pillow.txt has them, of 200 sizes that seed 7 draws
+python make_golden.py drawn 200 7    # needs numpy and Pillow; prints lines as pillow.txt has them,
+of 200 sizes that seed 7 draws
 
 All inputs are made by `pixel` below, which tests/preprocess.rs repeats, so only outputs are stored:
 
 pillow.txt    from and to size, and the SHA-256 of Image.resize(to, BICUBIC)'s RGB bytes
 pillow.bin    the bytes themselves for the cases marked small, one after the other
 mask.txt      from size, side, content rectangle, SHA-256 of interpolate(antialias=True) >= 0.5 as bytes 0/1
-torchvision.bin  for each of TORCHVISION: the input of SAM 2's image predictor, ToTensor, Resize, Normalize, as little-endian f32
-upsample.txt  low side, video size, and the SHA-256 of interpolate(low) > 0 as bytes 0/1
+torchvision.bin  for each of TORCHVISION: the input of SAM 2's image predictor, ToTensor, Resize,
+Normalize, as little-endian f32 upsample.txt  low side, video size, and the SHA-256 of
+interpolate(low) > 0 as bytes 0/1
 """
 import hashlib
 import pathlib
@@ -65,7 +67,8 @@ def pillow():
 
 
 def drawn(count, seed):
-    """Sizes of all shapes; of every third the height changes by about twice as much as the width, where the order turns."""
+    """Sizes of all shapes; of every third the height changes by about twice as much as the width,
+    where the order turns."""
     dice = random.Random(seed)
     for i in range(count):
         w, h, to_w, to_h = (dice.randint(1, 80) for _ in range(4))
@@ -105,7 +108,8 @@ TORCHVISION = [(40, 30, 16), (64, 48, 8), (7, 5, 12), (33, 57, 16), (300, 200, 8
 
 
 def torchvision():
-    """Meta's SAM2Transforms in its own words: torchvision's Resize of a float tensor, which is bilinear with antialias."""
+    """Meta's SAM2Transforms in its own words: torchvision's Resize of a float tensor, which is
+    bilinear with antialias."""
     from torchvision.transforms import Compose, Normalize, Resize, ToTensor
 
     raw = b""

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes what is other in the small bundle of tests/data/fused where its memories are SAM 2.1's: a whole memory encoder of the widths that this
-program's kernels take, in a graph of a few kilobytes.
+"""Writes what is other in the small bundle of tests/data/fused where its memories are SAM 2.1's: a
+whole memory encoder of the widths that this program's kernels take, in a graph of a few kilobytes.
 
     pip install onnx==1.23.2 safetensors && python3 make_bundle.py
 
-Its weights are no constants but sines, which the graph works out: element i of tensor t, in the order in which they are asked for, is
-scale * sin(0.1 * (i mod 1009)^2 + t), and of a norm's weight 1 more. `tests/memory_encoder.rs` makes the kernels' file of the same numbers.
+Its weights are no constants but sines, which the graph works out: element i of tensor t, in the
+order in which they are asked for, is scale * sin(0.1 * (i mod 1009)^2 + t), and of a norm's weight
+1 more. `tests/memory_encoder.rs` makes the kernels' file of the same numbers.
 """
 import pathlib
 import sys
@@ -81,7 +82,13 @@ def memory():
     for step, (columns, rows) in enumerate(zip(STEPS, STEPS[1:])):
         # The kernels have the places between rows and columns.
         weight = g.draw((2 / (9 * columns)) ** 0.5, rows, 3, 3, columns, half=step > 1)
-        x = g.op("Conv", x, g.first(weight), g.draw(BIAS, rows), kernel_shape=[3, 3], pads=[1] * 4, strides=[2, 2])
+        x = g.op("Conv",
+                 x,
+                 g.first(weight),
+                 g.draw(BIAS, rows),
+                 kernel_shape=[3, 3],
+                 pads=[1] * 4,
+                 strides=[2, 2])
         x = g.gelu(g.norm(g.last(x), rows))
         x = g.first(x) if rows < WIDTH else x
     x = g.product(x, WIDTH, WIDTH, bias=False)
@@ -89,7 +96,13 @@ def memory():
     for _ in range(BLOCKS):
         weight = g.op("Transpose", g.draw((2 / SPREAD**2) ** 0.5, SPREAD**2, WIDTH), perm=[1, 0])
         weight = g.reshape(weight, WIDTH, 1, SPREAD, SPREAD)
-        y = g.op("Conv", g.first(x), weight, g.draw(BIAS, WIDTH), kernel_shape=[SPREAD] * 2, pads=[SPREAD // 2] * 4, group=WIDTH)
+        y = g.op("Conv",
+                 g.first(x),
+                 weight,
+                 g.draw(BIAS, WIDTH),
+                 kernel_shape=[SPREAD] * 2,
+                 pads=[SPREAD // 2] * 4,
+                 group=WIDTH)
         y = g.gelu(g.product(g.norm(g.last(y), WIDTH), HIDDEN, WIDTH))
         x = g.op("Add", x, g.product(y, WIDTH, HIDDEN))
     x = g.product(x, DEPTH, WIDTH)

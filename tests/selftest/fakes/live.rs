@@ -11,8 +11,8 @@ use vos::precision::Precision;
 use super::{Engines, FLOATS, extent, words};
 
 impl Engines {
-    /// Writes a folder of plans that run the bundle's own graphs in ONNX Runtime; each behaves as its word says. Plans of
-    /// fp16 take and give halves.
+    /// Writes a folder of plans that run the bundle's own graphs in ONNX Runtime; each behaves as
+    /// its word says. Plans of fp16 take and give halves.
     pub fn write_live(&self, precision: Precision, plans: &[(Role, &str)]) -> PathBuf {
         let (dir, mut engines) = self.empty(precision);
         for (role, behave) in plans {

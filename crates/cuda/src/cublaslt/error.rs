@@ -44,7 +44,8 @@ pub enum CublasLtError {
     },
     /// A view that cannot be an operand.
     #[error(
-        "{what} of a matmul of {shape} is a view of {found} bytes at {address:#x}; {expected} from a multiple of {alignment} on are expected"
+        "{what} of a matmul of {shape} is a view of {found} bytes at {address:#x}; {expected} \
+         from a multiple of {alignment} on are expected"
     )]
     Operand {
         /// Which operand.

@@ -22,9 +22,9 @@ static WANTED: Wanted = Wanted {
     variable: VARIABLE,
     loader: &["libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11", "libcublasLt.so"],
     pip: &["nvidia/cu13/lib", "nvidia/cublas/lib"],
-    advice: "it comes with the CUDA toolkit (apt-get install libcublas-13-0 from NVIDIA's repository) and with pip install \
-             nvidia-cublas (CUDA 13) or nvidia-cublas-cu12: name its folder with SEGTRT_CUBLASLT_LIB where it is not found by \
-             itself",
+    advice: "it comes with the CUDA toolkit (apt-get install libcublas-13-0 from NVIDIA's \
+             repository) and with pip install nvidia-cublas (CUDA 13) or nvidia-cublas-cu12: name \
+             its folder with SEGTRT_CUBLASLT_LIB where it is not found by itself",
     without: WITHOUT,
 };
 

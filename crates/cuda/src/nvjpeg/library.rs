@@ -17,9 +17,9 @@ static WANTED: Wanted = Wanted {
     variable: VARIABLE,
     loader: &["libnvjpeg.so.13", "libnvjpeg.so.12", "libnvjpeg.so.11", "libnvjpeg.so"],
     pip: &["nvidia/nvjpeg/lib", "nvidia/cu13/lib"],
-    advice: "it comes with the CUDA toolkit (apt-get install libnvjpeg-13-0 from NVIDIA's repository) and with pip install \
-             nvidia-nvjpeg (CUDA 13) or nvidia-nvjpeg-cu12: name its folder with SEGTRT_NVJPEG_LIB where it is not found by \
-             itself",
+    advice: "it comes with the CUDA toolkit (apt-get install libnvjpeg-13-0 from NVIDIA's \
+             repository) and with pip install nvidia-nvjpeg (CUDA 13) or nvidia-nvjpeg-cu12: name \
+             its folder with SEGTRT_NVJPEG_LIB where it is not found by itself",
     without: "use --jpeg-decoder turbo",
 };
 
@@ -39,7 +39,8 @@ fn probe(loaded: &'static Loaded) -> Result<Probed<Functions>, String> {
     // SAFETY: only a library with all of nvJPEG's names is taken for it.
     let functions = unsafe { Functions::of(loaded) }.map_err(|lacking| {
         format!(
-            "it has no {lacking}: it is older than CUDA 12's, or another library of that name, such as JetPack's for video"
+            "it has no {lacking}: it is older than CUDA 12's, or another library of that name, \
+             such as JetPack's for video"
         )
     })?;
     let number = |get: unsafe extern "C" fn(c_int, *mut c_int) -> Status, which| {

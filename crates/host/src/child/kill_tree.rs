@@ -31,8 +31,8 @@ impl Held {
     fn new(process: u32) -> Self {
         let seconds = LAST_WORDS.as_secs();
         Self(format!(
-            "process {process} was killed and is still there {seconds} s later: a driver holds it, and perhaps the GPU with it; \
-             a restart of the machine frees both"
+            "process {process} was killed and is still there {seconds} s later: a driver holds \
+             it, and perhaps the GPU with it; a restart of the machine frees both"
         ))
     }
 }

@@ -107,7 +107,8 @@ mod tests {
         let limit = Some(Duration::from_millis(1500));
         // Each event comes within the limit, all together do not; other lines are no progress.
         let mut child = shell(
-            "for n in 1 2 3; do sleep 0.7; echo $n; done; exec sh -c 'while :; do echo noise; sleep 0.1; done'",
+            "for n in 1 2 3; do sleep 0.7; echo $n; done; exec sh -c 'while :; do echo noise; \
+             sleep 0.1; done'",
         )
         .unwrap();
         let listener = Listener::<u32>::of(&mut child).unwrap();

@@ -30,7 +30,8 @@ pub fn optional<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<
 
 fn refused(path: &Path) -> String {
     format!(
-        "the path {path:?} is not UTF-8, and worker processes take no other; rename it, or name it by a symbolic link"
+        "the path {path:?} is not UTF-8, and worker processes take no other; rename it, or name \
+         it by a symbolic link"
     )
 }
 

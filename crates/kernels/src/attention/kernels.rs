@@ -143,7 +143,8 @@ impl AttentionKernels {
             let resident = attend.resident_blocks(kind.threads)? as usize * processors;
             ensure!(
                 resident > 0,
-                "the GPU cannot run the kernel {}: a block of {} threads with {} bytes of shared memory does not fit",
+                "the GPU cannot run the kernel {}: a block of {} threads with {} bytes of shared \
+                 memory does not fit",
                 kind.name,
                 kind.threads,
                 kind.shared

@@ -63,7 +63,8 @@ fn judge(bench: &Bench) {
                 std: [0.5; 3],
             };
             let case = format!(
-                "{memories} memories of {memory_tokens}, {pointers} pointers of {split}, {objects} objects, {frames} frames"
+                "{memories} memories of {memory_tokens}, {pointers} pointers of {split}, \
+                 {objects} objects, {frames} frames"
             );
             let element = if *objects == 1 { Element::F16 } else { Element::F32 };
             let clip = Clip { contract, element, objects: *objects, frames: *frames };

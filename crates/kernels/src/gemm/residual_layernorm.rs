@@ -130,7 +130,8 @@ impl GemmLayerNormKernels {
         let kernel = ClusterKernel::named(&self.each, name, WHAT)?;
         ensure!(
             m > 0 && supports(name, n, k),
-            "the kernel {name} takes N = {}, and K in multiples of 16 from 64 on; found M x N x K = {m} x {n} x {k}",
+            "the kernel {name} takes N = {}, and K in multiples of 16 from 64 on; found M x N x K \
+             = {m} x {n} x {k}",
             n_of(name).unwrap_or_default()
         );
         let GemmLayerNormOperands {
@@ -155,7 +156,8 @@ impl GemmLayerNormKernels {
         }
         if overlap(a, out) && !(a.address() == out.address() && n == k) {
             bail!(
-                "'out' overlaps 'a': both may be the same memory if N = K (found N = {n}, K = {k}), or must be disjoint"
+                "'out' overlaps 'a': both may be the same memory if N = K (found N = {n}, K = \
+                 {k}), or must be disjoint"
             );
         }
         let [a, b] = kernel.maps(a, weight, sizes)?;

@@ -43,8 +43,6 @@ pub(super) struct TileConfig {
     pub name: &'static str,
     /// Columns of an output tile; it has 128 rows.
     pub tile_n: u32,
-    /// Stages of the copy pipeline: tiles of A and B that a block holds.
-    pub stages: u32,
     /// Blocks of a cluster along M and N.
     pub cluster_m: u32,
     pub cluster_n: u32,
@@ -58,7 +56,6 @@ macro_rules! config {
         $crate::gemm::tile_config::TileConfig {
             name: $name,
             tile_n: instance!($name, "tile_n"),
-            stages: instance!($name, "stages"),
             cluster_m: instance!($name, "cluster_m"),
             cluster_n: instance!($name, "cluster_n"),
             shared: instance!($name, "shared"),

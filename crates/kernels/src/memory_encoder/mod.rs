@@ -12,6 +12,7 @@ memory ─ windows ─→ latents of a window each
 Images between launches are fp16 and channels-last; latents, which layers add to, are fp32.
 */
 
+mod blocks;
 mod launches;
 mod scratch;
 pub(crate) mod selftest;

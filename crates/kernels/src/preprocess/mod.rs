@@ -83,7 +83,8 @@ impl Preprocess {
         // Kernels count the bytes of a frame, and a word or two beyond it, in 32 bits.
         ensure!(
             frame_bytes < i32::MAX as usize - 64 && image_bytes < i32::MAX as usize,
-            "frames of {width}x{height} for inputs of {side}x{side} are more than kernels count; shrink the video first"
+            "frames of {width}x{height} for inputs of {side}x{side} are more than kernels count; \
+             shrink the video first"
         );
         let form = match filter {
             Filter::PillowBicubic => bicubic(gpu, geometry, element, mean, std, stream)?,

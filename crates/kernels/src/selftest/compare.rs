@@ -71,7 +71,8 @@ impl Limits {
         let different = sample.iter().filter(off).count();
         let first = match sample.iter().find(off) {
             Some((at, wanted)) => Some(format!(
-                "{different} elements are off by more than {limit:.1e}, the first is element {at}: {}, {wanted:.6} is expected",
+                "{different} elements are off by more than {limit:.1e}, the first is element \
+                 {at}: {}, {wanted:.6} is expected",
                 came(*at)
             )),
             None if error.is_nan() || error > self.error => {
@@ -104,7 +105,8 @@ pub fn compare(found: &[u8], expected: &[u8], width: usize) -> Result<Checked> {
     let first = first.map(|(at, (found, expected))| {
         let (found, expected) = (hex(found), hex(expected));
         format!(
-            "{different} elements differ from the CPU's, the first is element {at}: {found}, {expected} is expected"
+            "{different} elements differ from the CPU's, the first is element {at}: {found}, \
+             {expected} is expected"
         )
     });
     Ok(Checked { elements, different, error: None, first, timing: None })

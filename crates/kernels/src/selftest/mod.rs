@@ -64,7 +64,8 @@ impl Topic {
     pub fn too_old(&self, sm: u32) -> Option<String> {
         let used_by = self.used_by.filter(|_| sm < OLDEST_FUSED_SM)?;
         Some(format!(
-            "its kernels need sm {OLDEST_FUSED_SM} (Ampere) or more, this GPU is sm {sm}; only {used_by} needs them"
+            "its kernels need sm {OLDEST_FUSED_SM} (Ampere) or more, this GPU is sm {sm}; only \
+             {used_by} needs them"
         ))
     }
 

@@ -203,7 +203,9 @@ fn waits(bench: &Bench, decoder: &Decoder, file: &[u8]) -> Result<Checked> {
     let waited = before.is_done()?;
     bench.stream.synchronize()?;
     let first = waited.then(|| {
-        "the host came back from the device's half only when all earlier work of the stream was done".to_owned()
+        "the host came back from the device's half only when all earlier work of the stream was \
+         done"
+            .to_owned()
     });
     let different = usize::from(waited);
     Ok(Checked { elements: 1, different, error: None, first, timing: None })
@@ -219,7 +221,8 @@ fn compare(found: &[u8], expected: &RgbImage) -> Result<Checked> {
     let most = apart().max().unwrap_or_default();
     let first = (mean > MEAN || most > MOST).then(|| {
         format!(
-            "bytes are {mean:.2} grey levels off libjpeg-turbo's in the mean and {most} at most; {MEAN} and {MOST} are allowed"
+            "bytes are {mean:.2} grey levels off libjpeg-turbo's in the mean and {most} at most; \
+             {MEAN} and {MOST} are allowed"
         )
     });
     let error = Some(mean / 255.0);

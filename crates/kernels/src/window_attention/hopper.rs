@@ -108,7 +108,8 @@ impl HopperKernels {
             let resident = function.resident_blocks(u32::try_from(threads).context("threads")?)?;
             ensure!(
                 resident > 0,
-                "the GPU cannot run the kernel {}: a block of {threads} threads with {most} bytes of shared memory does not fit",
+                "the GPU cannot run the kernel {}: a block of {threads} threads with {most} bytes \
+                 of shared memory does not fit",
                 config.name
             );
             Ok(function)

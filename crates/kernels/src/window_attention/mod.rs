@@ -106,7 +106,8 @@ impl WindowShape {
         let whole = grid > 0 && heads > 0 && (1..=MAX_WINDOW).contains(&window);
         ensure!(
             whole && depth > 0 && depth.is_multiple_of(UNIT) && depth <= COLUMNS[2],
-            "window attention takes windows of 1 to {MAX_WINDOW} tokens a side and heads of 8, 16 … {} columns; found {self:?}",
+            "window attention takes windows of 1 to {MAX_WINDOW} tokens a side and heads of 8, 16 \
+             … {} columns; found {self:?}",
             COLUMNS[2]
         );
         ensure!(
@@ -188,8 +189,8 @@ impl WindowAttentionKernels {
         };
         let division = choose(shape, pair, self.processors, resident).with_context(|| {
             format!(
-                "the GPU's blocks have too little shared memory for {shape:?}: {pair} bytes are needed; run the encoder without its \
-                 trunk: segtrt build-engines --graphs encoder"
+                "the GPU's blocks have too little shared memory for {shape:?}: {pair} bytes are \
+                 needed; run the encoder without its trunk: segtrt build-engines --graphs encoder"
             )
         })?;
         let shared = u32::try_from(division.together * pair).context("shared memory")?;

@@ -86,7 +86,8 @@ pub fn scatter(mut data: Scatter) -> Option<Plot> {
         (axes(style, (&x, &data.x), (&y, &data.y)))
         @if data.front { (broken(style, &x, &y)) }
         @if front.len() > 1 {
-            path.guide d=(stairs(&front, &x, &y)) { title { "No other point is both faster and more accurate" } }
+            path.guide d=(stairs(&front, &x, &y)) { title { "No other point is both faster and \
+                                                             more accurate" } }
         }
         @for dot in &data.dots {
             @if let Some((low, high)) = dot.x_range {

@@ -62,8 +62,8 @@ pub fn find(given: &str) -> Result<Vec<Found>> {
     let shown = path.display();
     let meta = match std::fs::metadata(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => bail!(
-            "{shown} does not exist; expected a run folder, a CSV file, comparison.json or a history. Make one: \
-             segtrt bench --split-dir DIR --out-dir OUT"
+            "{shown} does not exist; expected a run folder, a CSV file, comparison.json or a \
+             history. Make one: segtrt bench --split-dir DIR --out-dir OUT"
         ),
         meta => meta.with_context(|| format!("cannot read {shown}"))?,
     };

@@ -16,8 +16,7 @@ fn read_one(path: &Path) -> Result<Inputs> {
 }
 
 /// The columns of the predecessor's tables.
-const OLD: &str = "video,object,model,imgsz,frames,fps,latency_ms,gpu_peak_alloc_MiB,gpu_peak_reserved_MiB,cpu_peak_rss_MiB,J,\
-                   JandF_proxy,overlay,setup_ms\r\nsav_1,000,edgetam_points,1024,300,24.7,40.5,5923.0,,4000.1,0.595,0.595,,\r\n";
+const OLD: &str = "video,object,model,imgsz,frames,fps,latency_ms,gpu_peak_alloc_MiB,gpu_peak_reserved_MiB,cpu_peak_rss_MiB,J,JandF_proxy,overlay,setup_ms\r\nsav_1,000,edgetam_points,1024,300,24.7,40.5,5923.0,,4000.1,0.595,0.595,,\r\n";
 
 #[test]
 fn old_tables_have_what_they_have_and_no_zeros() {

@@ -44,7 +44,8 @@ pub fn parts(report: &Report) -> Vec<Part> {
             }
         }
         @if gallery.omitted > 0 {
-            p.muted { (gallery.omitted) " more pictures would make the page too large; they are in the run folders." }
+            p.muted { (gallery.omitted) " more pictures would make the page too large; they are \
+                                         in the run folders." }
         }
     };
     vec![Part::Html(markup)]

@@ -18,7 +18,8 @@ pub fn parts(report: &Report) -> Vec<Part> {
         p {
             strong { (count(State::Pass)) " passed, " (count(State::Fail)) " failed, "
                 (count(State::NotMeasured)) " not measured" }
-            @if count(State::Invalid) > 0 { strong { ", " (count(State::Invalid)) " with only INVALID rows" } }
+            @if count(State::Invalid) > 0 { strong { ", " (count(State::Invalid)) " with only \
+                INVALID rows" } }
             " (" (verdicts.from) ")"
         }
     };

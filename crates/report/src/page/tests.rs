@@ -37,7 +37,8 @@ fn settings(side: &str, precision: &str) -> Value {
 fn comparison(dir: &Path, models: &[&str], imgsz: usize, clips: usize, pictures: bool) {
     let verdict = json!({"judgement": "valid", "findings": []});
     let held = json!({"judgement": "invalid", "findings": [
-        {"code": "unsteady", "sentence": "eager: the latencies spread by 18 % of their mean", "weight": "fault"}]});
+        {"code": "unsteady", "sentence": "eager: the latencies spread by 18 % of their \
+                                          mean", "weight": "fault"}]});
     let mut judged = Vec::new();
     for model in models {
         let mut sides = Vec::new();

@@ -134,21 +134,23 @@ fn rows(path: &Path) -> Result<Vec<ProfileRow>> {
 /// The empty model of each row. A row without numbers may lack its conditions, because its worker
 /// died early; it belongs to the measured model with its tag.
 fn models_of(sidecar: &Sidecar, rows: &[ProfileRow]) -> Vec<ModelRun> {
+    let backends = sidecar.backends();
     let of = |row: &ProfileRow| {
+        let tag = row.text("model");
         let conditions =
             CONDITIONS.iter().map(|name| ((*name).to_owned(), row.text(name).to_owned()));
         let mut conditions: BTreeMap<_, _> =
             conditions.filter(|(_, value)| !value.is_empty()).collect();
-        if let Some((backend, version)) =
-            conditions.get("backend").and_then(|text| version_of(text))
-        {
-            conditions.insert("backend".to_owned(), backend);
-            conditions.insert("backend_version".to_owned(), version);
+        // Library and version may differ independently.
+        if let Some(backend) = backends.get(row.text("backend")) {
+            conditions.insert("backend".to_owned(), backend.unversioned());
+            let version = backend.version().map(str::to_owned);
+            conditions.extend(version.map(|version| ("backend_version".to_owned(), version)));
         }
-        let entry = sidecar.model(row.text("model"), row.text("imgsz"), row.text("precision"));
+        let entry = sidecar.model(tag, row.text("imgsz"), row.text("precision"));
         let graphs = entry.and_then(|entry| entry["graphs"].as_array());
         ModelRun {
-            model: row.text("model").to_owned(),
+            model: tag.to_owned(),
             conditions,
             weights: entry.and_then(|entry| Some(entry["weights"].as_str()?.to_owned())),
             graphs: graphs
@@ -169,14 +171,6 @@ fn models_of(sidecar: &Sidecar, rows: &[ProfileRow]) -> Vec<ModelRun> {
             _ => of(measured(row.text("model")).unwrap_or(row)),
         })
         .collect()
-}
-
-/// Splits `tensorrt 8.6.0 fp16 graph` into the words and the version, which may differ
-/// independently.
-fn version_of(backend: &str) -> Option<(String, String)> {
-    let words: Vec<&str> = backend.split_whitespace().collect();
-    let at = words.iter().position(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
-    Some(([&words[..at], &words[at + 1..]].concat().join(" "), words[at].to_owned()))
 }
 
 fn times_by_pass(passes: Vec<TimedPass>) -> Times {
@@ -258,7 +252,8 @@ fn pass(row: &ProfileRow, latencies: &[f64]) -> PassSummary {
 mod tests {
     use super::*;
 
-    const HEADER: &str = "video,object,model,run,imgsz,precision,mode,status,reason,gpu_peak_alloc_MiB,JandF,verdict";
+    const HEADER: &str = "video,object,model,run,imgsz,precision,mode,status,reason,\
+                          gpu_peak_alloc_MiB,JandF,verdict,backend";
 
     fn folder(rows: &[&str], passes: &str) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
@@ -281,10 +276,10 @@ mod tests {
     #[test]
     fn passes_of_an_object_come_together_with_their_exact_times() {
         let rows = [
-            "v,0,m,0,256,fp32,latency,ok,,10.5,0.5,VALID",
-            "v,0,m,1,256,fp32,latency,ok,,,,INVALID",
-            "v,1,m,0,,,,failed,oom: no memory,,,",
-            "v,2,m,0,256,fp16,throughput,ok,,,,-",
+            "v,0,m,0,256,fp32,latency,ok,,10.5,0.5,VALID,",
+            "v,0,m,1,256,fp32,latency,ok,,,,INVALID,",
+            "v,1,m,0,,,,failed,oom: no memory,,,,",
+            "v,2,m,0,256,fp16,throughput,ok,,,,-,",
         ];
         let passes = [
             times("0", 0, "9.0, 1.0, 2.0, 3.0"),
@@ -309,23 +304,23 @@ mod tests {
     }
 
     #[test]
-    fn a_backend_and_its_version_may_differ_apart() {
-        let both = |backend: &str, version: &str| Some((backend.to_owned(), version.to_owned()));
-        assert_eq!(version_of("onnxruntime 1.31.1"), both("onnxruntime", "1.31.1"));
-        assert_eq!(
-            version_of("tensorrt 8.6.0 fp16 segmented graph"),
-            both("tensorrt fp16 segmented graph", "8.6.0")
-        );
-        assert_eq!(version_of("onnxruntime"), None);
+    fn a_backend_and_its_version_are_two_conditions() {
+        let backend = r#""backend": {"onnxruntime": {"version": "1.31.1", "provider": "cuda"}}, "#;
+        let typed = times("0", 0, "1.0").replacen('{', &format!("{{{backend}"), 1);
+        let row = ["v,0,m,0,256,fp32,latency,ok,,,,,onnxruntime 1.31.1 cuda"];
+        let run = RunSummary::read(folder(&row, &typed).path()).unwrap();
+        let conditions = &run.models[0].conditions;
+        assert_eq!(conditions["backend"], "onnxruntime cuda");
+        assert_eq!(conditions["backend_version"], "1.31.1");
     }
 
     #[test]
     fn damaged_unfinished_and_empty_folders_are_told_apart() {
-        let ok = "v,0,m,0,256,fp32,latency,ok,,,,";
+        let ok = "v,0,m,0,256,fp32,latency,ok,,,,,";
         let error = |dir: &Path| format!("{:#}", RunSummary::read(dir).unwrap_err());
         let unfinished = error(folder(&[ok], "").path());
         assert!(unfinished.contains("v 0 m 0") && unfinished.contains("--resume"), "{unfinished}");
-        let failed = error(folder(&["v,0,m,0,,,,failed,x: y,,,"], "").path());
+        let failed = error(folder(&["v,0,m,0,,,,failed,x: y,,,,"], "").path());
         assert!(failed.contains("no measured pass"), "{failed}");
         let clock = error(folder(&[ok], &times("0", 0, "0.0, 0.0")).path());
         assert!(clock.contains("not a positive number"), "{clock}");

@@ -2,10 +2,12 @@
 The parts of `sidecar.json` that a baseline needs.
 */
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
+
+use vos::record::Backend;
 
 /// The needed members of the file.
 #[derive(Debug, Default, Deserialize)]
@@ -31,6 +33,9 @@ pub(super) struct TimedPass {
     pub object: String,
     pub model: String,
     pub run: usize,
+    /// What ran the network; none in files of other programs.
+    #[serde(default)]
+    pub backend: Option<Backend>,
     pub frame_times: Times,
 }
 
@@ -55,12 +60,13 @@ const GPU_FACTS: [(&str, &str); 8] = [
 ];
 
 /// Compared members of `environment`.
-const FACTS: [(&str, &str); 5] = [
+const FACTS: [(&str, &str); 6] = [
     ("processor", "processor"),
     ("processors", "processors"),
     ("architecture", "architecture"),
     ("frequency_governor", "frequency_governor"),
     ("build", "build"),
+    ("sm", "sm"),
 ];
 
 /// Settings that are compared elsewhere (models, clips and their limits) or do not affect the
@@ -94,16 +100,7 @@ impl Sidecar {
         }
         let driver = gpu.and_then(|gpu| gpu.get("driver")?.as_str());
         machine.extend(driver.map(|driver| ("driver".to_owned(), major(driver).to_owned())));
-        machine.extend(self.sm().map(|sm| ("sm".to_owned(), sm)));
         machine
-    }
-
-    /// The compute capability, from the text about TensorRT: `… H200 (sm 90), driver for CUDA …`.
-    fn sm(&self) -> Option<String> {
-        let words = self.environment.get("tensorrt")?.to_string();
-        let (_, after) = words.split_once("(sm ")?;
-        let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
-        (!digits.is_empty()).then_some(digits)
     }
 
     /// Settings by name; inner members as `gpu.options.encode_ahead`.
@@ -112,6 +109,12 @@ impl Sidecar {
         flatten(&mut settings, "", &self.configuration);
         settings.retain(|name, _| !NO_SETTINGS.contains(&name.as_str()));
         settings
+    }
+
+    /// What ran the network, by its label in the `backend` column.
+    pub fn backends(&self) -> HashMap<String, Backend> {
+        let backends = self.passes.iter().filter_map(|pass| pass.backend.clone());
+        backends.map(|backend| (backend.to_string(), backend)).collect()
     }
 
     /// The configuration's entry of a model; of several with one tag the one with this size and
@@ -165,8 +168,7 @@ mod tests {
             "environment": {
                 "hostname": "rack1", "kernel": "6.1", "processor": "AMD \
                     EPYC", "processors": 16, "build": "release",
-                "tensorrt": ["/x/libnvinfer.so (TensorRT 8.6.0), NVIDIA H200 (sm 90), driver for \
-                              CUDA 13.0"],
+                "tensorrt": ["/x/libnvinfer.so (TensorRT 8.6.0)"], "sm": 90,
                 "gpu": {"source": "NVML", "name": "NVIDIA H200", "driver": "580.95.05", "uuid": "GPU-1", "mig_mode": false,
                         "power_limit_w": 700.0}
             },

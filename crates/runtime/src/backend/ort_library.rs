@@ -47,12 +47,14 @@ fn explain(path: &Path, error: &ort::LoadDynamicError) -> anyhow::Error {
             path.display()
         ),
         ort::LoadDynamicError::MissingApi { .. } => anyhow!(
-            "{} is not ONNX Runtime: it has no OrtGetApiBase; type: segtrt setup, or name libonnxruntime.so with --ort-lib",
+            "{} is not ONNX Runtime: it has no OrtGetApiBase; type: segtrt setup, or name \
+             libonnxruntime.so with --ort-lib",
             path.display()
         ),
         other => {
             anyhow!(
-                "cannot open ONNX Runtime: {other}; type: segtrt setup, or name libonnxruntime.so with --ort-lib"
+                "cannot open ONNX Runtime: {other}; type: segtrt setup, or name libonnxruntime.so \
+                 with --ort-lib"
             )
         }
     }

@@ -66,14 +66,18 @@ impl FailureKind {
                 (workspace_mib / 2).max(16)
             ),
             Self::WorkspaceTooSmall => format!(
-                "nothing fits under a workspace of {workspace_mib} MiB: try --workspace-mb {} or {}, or sweep caps with \
-                 --sweep-workspace",
+                "nothing fits under a workspace of {workspace_mib} MiB: try --workspace-mb {} or \
+                 {}, or sweep caps with --sweep-workspace",
                 workspace_mib * 2,
                 workspace_mib * 4
             ),
-            Self::Graph => "export the graph again with this version's onnx/export.py, which writes opset 17"
+            Self::Graph => {
+                "export the graph again with this version's onnx/export.py, which writes opset 17"
+                    .to_owned()
+            }
+            Self::Disk => "check that the directory is writable and has that much space, or name \
+                           another with --out"
                 .to_owned(),
-            Self::Disk => "check that the directory is writable and has that much space, or name another with --out".to_owned(),
             Self::Died => format!(
                 "the log says what it did last (--build-log DIR); a lack of memory is the usual reason: try \
                  --workspace-mb {} or --opt-level 2",
@@ -106,7 +110,8 @@ mod tests {
         let small = "[optimizer.cpp::computeCosts::3873] Error Code 10: Internal Error (Could not find any \
                      implementation for node {ForeignNode[a...b]}.)";
         assert_eq!(failed(small), FailureKind::WorkspaceTooSmall);
-        let full = "[globWriter.cpp::HybridGlobWriter::397] Error Code 2: OutOfMemory (no further information)";
+        let full = "[globWriter.cpp::HybridGlobWriter::397] Error Code 2: OutOfMemory (no further \
+                    information)";
         assert_eq!(failed(full), FailureKind::OutOfMemory);
         assert_eq!(failed("Error Code 4: something else"), FailureKind::Other);
     }

@@ -118,7 +118,10 @@ fn outgrown(rss_mib: Option<f64>, available_mib: Option<f64>) -> Option<String> 
         return Some("its memory cannot be seen".to_owned());
     };
     (rss > available * SHARE).then(|| {
-        format!("it keeps {rss:.0} MiB, more than half of the {available:.0} MiB that the machine has to spare")
+        format!(
+            "it keeps {rss:.0} MiB, more than half of the {available:.0} MiB that the machine \
+                 has to spare"
+        )
     })
 }
 

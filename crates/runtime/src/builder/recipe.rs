@@ -12,7 +12,7 @@ release.
 
 use crate::engine::fp32_pins::Fp32Pins;
 use tensorrt::{Family, Version};
-use vos::bundle::{Manifest, Role};
+use vos::bundle::{Manifest, PartKind, Role};
 use vos::platform::OLDEST_FUSED_SM;
 use vos::precision::Precision;
 use vos::track_variant::TrackVariant;
@@ -59,11 +59,13 @@ pub fn recipes(
             Ok(vec![recipe("fp16", Fp32Pins::Pinned), recipe("fp32", Fp32Pins::Pinned)])
         }
         (Precision::Mixed, true) => Err(format!(
-            "{version} takes its precisions from the graphs, and there are no mixed ones; use --precision fp16"
+            "{version} takes its precisions from the graphs, and there are no mixed ones; use \
+             --precision fp16"
         )),
         (Precision::Mixed, false) => Ok(vec![recipe("fp16", Fp32Pins::Pinned)]),
         (Precision::Bf16, true) => Err(format!(
-            "{version} takes its precisions from the graphs, and there are no bf16 graphs; use --precision fp16"
+            "{version} takes its precisions from the graphs, and there are no bf16 graphs; use \
+             --precision fp16"
         )),
         (Precision::Bf16, false) if family == Some(Family::Trt8) => {
             Err(format!("{version} has no bf16; use --precision fp16, or TensorRT 10"))
@@ -118,6 +120,11 @@ pub fn makes_memories(bundle: &Manifest, sm: u32, precision: Precision) -> bool 
 /// Custom CUDA kernels decode the masks after a track step that is split at its attentions.
 pub fn decodes(bundle: &Manifest, sm: u32, precision: Precision) -> bool {
     bundle.mask_decoder.is_some() && serves_halves(bundle, sm, precision)
+}
+
+/// Custom CUDA kernels compute this part among such engines.
+pub fn computes(part: &PartKind, bundle: &Manifest, sm: u32, precision: Precision) -> bool {
+    (part.record)(bundle).is_some() && serves_halves(bundle, sm, precision)
 }
 
 /// There are kernels that compute in fp16 as these engines do.

@@ -170,7 +170,8 @@ mod tests {
             r#""Inputs": [{"Name": "__mye1", "Dimensions": [1,64,64], "Format/Datatype": "Half"}],"#,
             r#""Outputs": [{"Name": "__mye2", "Dimensions": [1,64,64], "Format/Datatype": "Half"}],"#,
             r#""TacticName": "_gemm_mha_v2_0x0123", "StreamId": 0,"#,
-            "\"Metadata\": \"[ONNX Layer: /a/MatMul]\u{1e}[ONNX Layer: /a/Softmax[0]]\u{1f}[ONNX Layer: /a/MatMul]\"",
+            "\"Metadata\": \"[ONNX Layer: /a/MatMul]\u{1e}[ONNX Layer: /a/Softmax[0]]\u{1f}[ONNX \
+             Layer: /a/MatMul]\"",
             r#"}], "Bindings": []}"#
         ))
         .unwrap();

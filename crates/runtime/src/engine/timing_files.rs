@@ -118,8 +118,8 @@ impl TimingFiles {
             }
             write(&self.own, stack, timed)?;
             Ok(Some(format!(
-                "what was timed is kept in {}, where the next build of this graph looks first, because the shared timing cache \
-                 does not take it: {error:#}",
+                "what was timed is kept in {}, where the next build of this graph looks first, \
+                 because the shared timing cache does not take it: {error:#}",
                 self.own.display()
             )))
         })

@@ -88,7 +88,8 @@ impl Encoder {
             |part: &&SharedEngine| part.borrow().tensor(name).is_some_and(|desc| desc.mode == mode);
         let Some(part) = self.parts.iter().find(has) else {
             bail!(
-                "no engine of the encoder has the tensor '{name}'; build them again with: segtrt build-engines --force"
+                "no engine of the encoder has the tensor '{name}'; build them again with: segtrt \
+                 build-engines --force"
             );
         };
         Ok(part)
@@ -132,8 +133,8 @@ fn check_maps(parts: &[SharedEngine], part_graph: &PartGraph) -> Result<()> {
             let TensorDesc { dtype, .. } = tensor_of(stem_or_neck, name)?;
             ensure!(
                 dtype == DataType::Float,
-                "'{name}' beside the encoder's trunk is {dtype}, its blocks take and give fp32; build the engines again with: \
-                 segtrt build-engines --force"
+                "'{name}' beside the encoder's trunk is {dtype}, its blocks take and give fp32; \
+                 build the engines again with: segtrt build-engines --force"
             );
         }
     }

@@ -235,8 +235,8 @@ fn encoder(manifest: &EngineManifest, batch: usize) -> Result<Vec<Role>> {
         Role::Encoder if parts.is_empty() => Ok(vec![role]),
         Role::Encoder => Ok(parts),
         _ => bail!(
-            "there is no engine that encodes {batch} frames at once; export the bundle again with onnx/export.py \
-             --encoder-batches {batch}, then build it with: {}",
+            "there is no engine that encodes {batch} frames at once; export the bundle again with \
+             onnx/export.py --encoder-batches {batch}, then build it with: {}",
             manifest.rebuild_command()
         ),
     }

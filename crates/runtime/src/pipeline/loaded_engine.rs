@@ -54,7 +54,8 @@ impl LoadedEngine {
             let wanted: Vec<String> =
                 wanted.iter().map(|(name, shape)| format!("{name} {shape:?}")).collect();
             format!(
-                "the {} engine has no profile for {}; build the engines again with: segtrt build-engines --force",
+                "the {} engine has no profile for {}; build the engines again with: segtrt \
+                 build-engines --force",
                 self.role.name(),
                 wanted.join(", ")
             )

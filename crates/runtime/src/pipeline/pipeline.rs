@@ -88,7 +88,10 @@ impl Pipeline {
         let purpose = gpu.tagged(MemoryTag::Frames);
         let nvjpeg = nvjpeg.map(|library| Decoder::new(&purpose, library)).transpose();
         let nvjpeg = nvjpeg.with_context(|| {
-            format!("frames cannot be decoded on the GPU; use --jpeg-decoder turbo, or name another nvJPEG with {VARIABLE}")
+            format!(
+                "frames cannot be decoded on the GPU; use --jpeg-decoder turbo, or name \
+                     another nvJPEG with {VARIABLE}"
+            )
         })?;
         let kernels = Kernels::load(gpu)?;
         let attends = engines.steps.track.variant() == TrackVariant::Segmented

@@ -21,8 +21,7 @@ use vos::record::{FrameTime, FrameTimes, Mode, SourceAge};
 use vos::stage::Stage;
 use vos::tracker::{BankSchedule, NetworkPrompt, require_finite};
 
-/// An object of a pass: its prompt, and the positions among the pass's frames at which it is
-/// tracked.
+/// An object of a pass: its prompt and its range of the pass's frames.
 #[derive(Clone, Copy, Debug)]
 pub struct ObjectSpan<'a> {
     /// How it is prompted, on its first frame.

@@ -103,8 +103,9 @@ impl SegmentedTrack {
                 }
                 (false, false, answers) if last && answers != decoded => break,
                 _ => bail!(
-                    "the outputs of the track_seg{at} engine do not say what comes next: expected q, k and v or q alone, \
-                     and {} of the last one; export the model again with --segments and build its engines",
+                    "the outputs of the track_seg{at} engine do not say what comes next: expected \
+                     q, k and v or q alone, and {} of the last one; export the model again with \
+                     --segments and build its engines",
                     if decoded { "y alone" } else { "low" }
                 ),
             });
@@ -115,17 +116,20 @@ impl SegmentedTrack {
         };
         ensure!(
             layers > 0 && layers <= KEYS.len() && key_layers == layers,
-            "the segments have {layers} attentions to the memory bank, but keys are computed for {key_layers} layers; \
-             export the model again with --segments and build its engines"
+            "the segments have {layers} attentions to the memory bank, but keys are computed for \
+             {key_layers} layers; export the model again with --segments and build its engines"
         );
         // Every layer has the attentions of the first two.
         let [first, second, third, ..] = segments.as_slice() else {
             bail!("there are {} segments of the track step, three are the fewest", segments.len());
         };
         ensure!(
-            matches!(attentions.as_slice(), [AttentionBetween::SelfAttention, AttentionBetween::CrossAttention(0), ..]),
-            "the track step has no self-attention before its cross-attention to the bank; export the model again with --segments and \
-             build its engines"
+            matches!(
+                attentions.as_slice(),
+                [AttentionBetween::SelfAttention, AttentionBetween::CrossAttention(0), ..]
+            ),
+            "the track step has no self-attention before its cross-attention to the bank; export \
+             the model again with --segments and build its engines"
         );
         let new =
             |engine: &SharedEngine, name: &str| allocate_for(gpu, engine, name, MemoryTag::Scratch);
@@ -138,7 +142,8 @@ impl SegmentedTrack {
         let width = Values::Memory.columns();
         ensure!(
             contract.memory_channels == width,
-            "memories are {} wide, the attention kernels take {width}; build the engines with --track-variant padded",
+            "memories are {} wide, the attention kernels take {width}; build the engines with \
+             --track-variant padded",
             contract.memory_channels
         );
         let split = contract.pointer_channels / width;
@@ -150,8 +155,8 @@ impl SegmentedTrack {
             })?,
             KeySource::Kernel(keys) => ensure!(
                 keys.keys() == all,
-                "the keys' kernel computes {} keys, the bank has {all}; export the model again with --segments and build \
-                 its engines",
+                "the keys' kernel computes {} keys, the bank has {all}; export the model again \
+                 with --segments and build its engines",
                 keys.keys()
             ),
         }
@@ -267,12 +272,20 @@ impl SegmentedTrack {
             ops.push(Program::engine(segment, all));
             let Some(gap) = self.attentions.get(at) else { continue };
             let (attention, k, v, bias, output) = match gap {
-                AttentionBetween::SelfAttention => {
-                    (&self.self_attention, &self.key.view, &self.value.view, None, &self.self_output)
-                }
-                AttentionBetween::CrossAttention(layer) => {
-                    (&self.cross_attention, &self.bank_keys[*layer].view, values, bias, &self.cross_output)
-                }
+                AttentionBetween::SelfAttention => (
+                    &self.self_attention,
+                    &self.key.view,
+                    &self.value.view,
+                    None,
+                    &self.self_output,
+                ),
+                AttentionBetween::CrossAttention(layer) => (
+                    &self.cross_attention,
+                    &self.bank_keys[*layer].view,
+                    values,
+                    bias,
+                    &self.cross_output,
+                ),
             };
             ops.push(Op::Attention {
                 attention: Rc::clone(attention),
@@ -312,8 +325,8 @@ fn half(desc: &TensorDesc, expected: [Option<usize>; 2]) -> Result<[usize; 2]> {
     let TensorDesc { name, dtype, shape, .. } = desc;
     ensure!(
         *dtype == DataType::Half,
-        "'{name}' of the segmented track step is {dtype}, the attention kernels take fp16; build the engines with --precision \
-         fp16, or with --track-variant padded"
+        "'{name}' of the segmented track step is {dtype}, the attention kernels take fp16; build \
+         the engines with --precision fp16, or with --track-variant padded"
     );
     let found = match shape.as_slice() {
         [1, rows, columns] => [rows, columns].map(|extent| usize::try_from(*extent).unwrap_or(0)),
@@ -327,8 +340,8 @@ fn half(desc: &TensorDesc, expected: [Option<usize>; 2]) -> Result<[usize; 2]> {
         |wanted: Option<usize>| wanted.map_or_else(|| "any".to_owned(), |size| size.to_string());
     ensure!(
         fits,
-        "'{name}' of the segmented track step is {shape:?}, the attention kernels take [1, {}, {}]; build the engines with --track-variant \
-         padded",
+        "'{name}' of the segmented track step is {shape:?}, the attention kernels take [1, {}, \
+         {}]; build the engines with --track-variant padded",
         word(expected[0]),
         word(expected[1])
     );

@@ -140,8 +140,8 @@ impl TrackedObject {
                 let one = memories.dtype == DataType::Half && pointers.dtype == DataType::Half;
                 ensure!(
                     one && behind == of_memories,
-                    "memories ({}, {of_memories} bytes) and pointers ({}) are not contiguous fp16 values; build the \
-                     engines with --track-variant padded",
+                    "memories ({}, {of_memories} bytes) and pointers ({}) are not contiguous fp16 \
+                     values; build the engines with --track-variant padded",
                     memories.dtype,
                     pointers.dtype
                 );
@@ -210,8 +210,8 @@ impl TrackedObject {
                 let most = self.contexts.prompts.len();
                 let refused = || {
                     format!(
-                        "a prompt of {points} points; the prompt engine takes 1 to {most}. Build the engines again \
-                         with: segtrt build-engines --prompt-points {points}"
+                        "a prompt of {points} points; the prompt engine takes 1 to {most}. Build \
+                         the engines again with: segtrt build-engines --prompt-points {points}"
                     )
                 };
                 (Key::Points { set, points }, engine.with_context(refused)?)

@@ -105,12 +105,13 @@ fn missing(bundles: &[Bundle], roots: &[PathBuf], wanted: &WantedBundle<'_>) -> 
             let out =
                 if out == Path::new(BUNDLES) { String::new() } else { format!(" --out {dir}") };
             format!(
-                "get it with: segtrt fetch {model} --imgsz {size} --precision {graphs}{out} (a checkpoint of your own: --checkpoint FILE)"
+                "get it with: segtrt fetch {model} --imgsz {size} --precision {graphs}{out} (a \
+                 checkpoint of your own: --checkpoint FILE)"
             )
         }
         false => format!(
-            "export it with: python3 onnx/export.py --model {model} --imgsz {size} --precision {graphs} --segments --padded-track \
-             --checkpoint FILE --out {dir}"
+            "export it with: python3 onnx/export.py --model {model} --imgsz {size} --precision \
+             {graphs} --segments --padded-track --checkpoint FILE --out {dir}"
         ),
     };
     format!(

@@ -32,6 +32,15 @@ pub trait FusedPart: Sized + 'static {
     const GRAPH: &'static str;
     /// The file of its weights, as the exporter writes it.
     const FILE: &'static str;
+    /// The word of the `backend` column for a run in which kernels compute the part.
+    const LABEL: &'static str;
+    /// The graph that is built only where kernels compute the part: the rest of a larger graph.
+    const REST: Option<Role> = None;
+
+    /// The engine that the kernels replace; none where it is not a single one.
+    fn engine(_: &Manifest) -> Option<ReplacedEngine> {
+        None
+    }
 
     /// Its table; none where TensorRT alone computes the part.
     fn of(manifest: &Manifest) -> Option<&Self>;
@@ -55,6 +64,17 @@ pub trait FusedPart: Sized + 'static {
     fn replaces_plan(manifest: &Manifest, plans: &Plans<'_>) -> bool;
 }
 
+/// An engine whose work kernels can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplacedEngine {
+    /// Its graph.
+    pub role: Role,
+    /// It in messages: "the engine of the memory encoder".
+    pub what: &'static str,
+    /// A graph of the default ones, whose plan has the release and the GPU of the folder.
+    pub beside: Role,
+}
+
 /// The plans of an engine folder.
 pub struct Plans<'a> {
     /// Whether there is a plan of this role.
@@ -66,7 +86,7 @@ pub struct Plans<'a> {
 /// A file of weights, as the manifest records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WeightsRecord<'m> {
-    /// The name among the graphs: `encoder_trunk`, `mask_decoder`, `memory_encoder`.
+    /// The name among the graphs, [`FusedPart::GRAPH`].
     pub graph: &'static str,
     /// The part's name, after "the": "encoder's trunk".
     pub what: &'static str,
@@ -142,6 +162,10 @@ pub struct PartKind {
     pub graph: &'static str,
     /// [`FusedPart::FILE`].
     pub file: &'static str,
+    /// [`FusedPart::REST`].
+    pub rest: Option<Role>,
+    /// [`FusedPart::engine`].
+    pub engine: fn(&Manifest) -> Option<ReplacedEngine>,
     /// The record in a manifest that has the part.
     pub record: fn(&Manifest) -> Option<WeightsRecord<'_>>,
     replaces_plan: fn(&Manifest, &Plans<'_>) -> bool,
@@ -164,6 +188,8 @@ impl PartKind {
             table: P::TABLE,
             graph: P::GRAPH,
             file: P::FILE,
+            rest: P::REST,
+            engine: P::engine,
             record: |manifest| P::of(manifest).map(P::record),
             replaces_plan: P::replaces_plan,
             check: |manifest| P::of(manifest).map_or(Ok(()), |part| part.check_against(manifest)),

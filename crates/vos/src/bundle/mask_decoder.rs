@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use safetensors::tensor::Dtype;
 
-use super::fused_part::{FusedPart, Plans, WeightsFile, WeightsRecord};
+use super::fused_part::{FusedPart, Plans, ReplacedEngine, WeightsFile, WeightsRecord};
 use super::manifest::{Contract, Graph, Manifest};
 use super::ports::{has_shape, listed};
 use super::role::Role;
@@ -111,6 +111,14 @@ impl FusedPart for MaskDecoderPart {
     const TABLE: &'static str = "mask_decoder";
     const GRAPH: &'static str = "mask_decoder";
     const FILE: &'static str = "mask_decoder.safetensors";
+    const LABEL: &'static str = "decoder";
+    const REST: Option<Role> = Some(Role::TrackImage);
+
+    fn engine(manifest: &Manifest) -> Option<ReplacedEngine> {
+        let role = manifest.segments().last()?.role;
+        let what = "the last segment with mask decoder";
+        Some(ReplacedEngine { role, what, beside: Role::TrackImage })
+    }
 
     fn of(manifest: &Manifest) -> Option<&Self> {
         manifest.mask_decoder.as_ref()
@@ -211,7 +219,8 @@ impl FusedPart for MaskDecoderPart {
         self.shape.check()?;
         ensure!(
             [feature_channels, pointer_channels] == [WIDTH; 2],
-            "features and pointers have {feature_channels} and {pointer_channels} channels, the decoder's kernels take {WIDTH}"
+            "features and pointers have {feature_channels} and {pointer_channels} channels, the \
+             decoder's kernels take {WIDTH}"
         );
         let segments = manifest.segments();
         let last = segments

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use safetensors::tensor::Dtype;
 
-use super::fused_part::{FusedPart, Plans, WeightsFile, WeightsRecord};
+use super::fused_part::{FusedPart, Plans, ReplacedEngine, WeightsFile, WeightsRecord};
 use super::manifest::{Contract, Manifest};
 use super::ports::{has_shape, listed};
 use super::role::Role;
@@ -130,6 +130,12 @@ impl FusedPart for MemoryEncoderPart {
     const TABLE: &'static str = "memory_encoder";
     const GRAPH: &'static str = "memory_encoder";
     const FILE: &'static str = "memory_encoder.safetensors";
+    const LABEL: &'static str = "memory";
+
+    fn engine(_: &Manifest) -> Option<ReplacedEngine> {
+        let what = "the engine of the memory encoder";
+        Some(ReplacedEngine { role: Role::Memory, what, beside: Role::Prompt })
+    }
 
     fn of(manifest: &Manifest) -> Option<&Self> {
         manifest.memory_encoder.as_ref()
@@ -222,8 +228,8 @@ impl FusedPart for MemoryEncoderPart {
         shape.check()?;
         ensure!(
             [feature_channels, memory_channels] == [WIDTH, DEPTH],
-            "features and memories have {feature_channels} and {memory_channels} channels, the memory encoder's kernels \
-             take {WIDTH} and {DEPTH}"
+            "features and memories have {feature_channels} and {memory_channels} channels, the \
+             memory encoder's kernels take {WIDTH} and {DEPTH}"
         );
         ensure!(
             memory_tokens == shape.memory_tokens(),

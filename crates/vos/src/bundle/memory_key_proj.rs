@@ -75,7 +75,8 @@ impl MemoryKeyProjShape {
         let Self { layers, memories, tokens, pointers, pointer_times } = *self;
         ensure!(
             (1..=LAYERS).contains(&layers) && layers == made,
-            "the keys are of {layers} layers, the track_keys graph makes those of {made}, expected 1 to {LAYERS}"
+            "the keys are of {layers} layers, the track_keys graph makes those of {made}, \
+             expected 1 to {LAYERS}"
         );
         let (found, expected) = (
             (memories, tokens, pointers, pointer_times),
@@ -88,7 +89,8 @@ impl MemoryKeyProjShape {
         );
         ensure!(
             found == expected,
-            "the keys are of (memories, tokens, pointers, pointer times) {found:?}, the contract's bank has {expected:?}"
+            "the keys are of (memories, tokens, pointers, pointer times) {found:?}, the \
+             contract's bank has {expected:?}"
         );
         let widths = [contract.memory_channels, contract.pointer_channels];
         ensure!(

@@ -24,7 +24,9 @@ use anyhow::{Context, Result, bail};
 
 use crate::files::sha256_of_file;
 pub use find::{WantedBundle, find, list};
-pub use fused_part::{FusedPart, PARTS, PartKind, Plans, WeightsFile, WeightsRecord};
+pub use fused_part::{
+    FusedPart, PARTS, PartKind, Plans, ReplacedEngine, WeightsFile, WeightsRecord,
+};
 pub use graph::{Axis, Contract, DType, Graph, Tensor};
 pub use manifest::{Family, Manifest};
 pub use mask_decoder::{MaskDecoderPart, MaskDecoderShape, MaskDecoderWeights};

@@ -110,7 +110,8 @@ impl TrunkBlock {
         let depth = self.depth();
         ensure!(
             heads > 0 && dim_out.is_multiple_of(heads) && steps(depth) && depth <= DEEPEST,
-            "its {heads} heads divide {dim_out} columns into {depth} each, expected a multiple of {STEP} up to {DEEPEST}"
+            "its {heads} heads divide {dim_out} columns into {depth} each, expected a multiple of \
+             {STEP} up to {DEEPEST}"
         );
         ensure!(grid > 0, "its map has no tokens (grid 0)");
         ensure!(
@@ -119,12 +120,14 @@ impl TrunkBlock {
         );
         ensure!(
             pooled == self.skips(),
-            "it {} pooled and takes {dim} columns to {dim_out}: expected more columns where the tokens are pooled, and there alone",
+            "it {} pooled and takes {dim} columns to {dim_out}: expected more columns where the \
+             tokens are pooled, and there alone",
             if pooled { "is" } else { "is not" }
         );
         ensure!(
             !pooled || (window > 0 && window.is_multiple_of(2) && grid.is_multiple_of(2)),
-            "it is pooled in windows of {window} in a map of {grid}: expected even numbers, and no whole map (window 0)"
+            "it is pooled in windows of {window} in a map of {grid}: expected even numbers, and \
+             no whole map (window 0)"
         );
         Ok(())
     }
@@ -171,15 +174,16 @@ impl Trunk {
         let (count, ends) = (self.blocks.len(), &self.ends);
         ensure!(
             ends.is_sorted_by(|a, b| a < b) && ends.last().map(|end| end + 1) == Some(count),
-            "the trunk has {count} blocks and its stages end at {ends:?}: expected rising numbers, and the last block's at the end"
+            "the trunk has {count} blocks and its stages end at {ends:?}: expected rising \
+             numbers, and the last block's at the end"
         );
         for (at, block) in self.blocks.iter().enumerate() {
             block.check().with_context(|| format!("block {at} of the trunk"))?;
             let begins = at > 0 && ends.contains(&(at - 1));
             ensure!(
                 block.pooled == begins,
-                "block {at} of the trunk {} pooled and {} a stage (ends = {ends:?}): expected the first block of each later stage \
-                 to be pooled, and no other",
+                "block {at} of the trunk {} pooled and {} a stage (ends = {ends:?}): expected the \
+                 first block of each later stage to be pooled, and no other",
                 if block.pooled { "is" } else { "is not" },
                 if begins { "begins" } else { "does not begin" }
             );
@@ -187,7 +191,8 @@ impl Trunk {
                 let (made, taken) = ((before.grid_out(), before.dim_out), (block.grid, block.dim));
                 ensure!(
                     made == taken,
-                    "block {at} of the trunk takes a map of side {} with {} columns, the one before it gives side {} with {}",
+                    "block {at} of the trunk takes a map of side {} with {} columns, the one \
+                     before it gives side {} with {}",
                     taken.0,
                     taken.1,
                     made.0,
@@ -211,6 +216,7 @@ impl FusedPart for Trunk {
     const TABLE: &'static str = "trunk";
     const GRAPH: &'static str = "encoder_trunk";
     const FILE: &'static str = "encoder_trunk.safetensors";
+    const LABEL: &'static str = "trunk";
 
     fn of(manifest: &Manifest) -> Option<&Self> {
         manifest.trunk.as_ref()

@@ -13,7 +13,8 @@ use super::{DecodeError, MAX_SIDE};
 /// Advice if libjpeg-turbo reads the file.
 const TURBO: &str = "use --jpeg-decoder turbo";
 /// Advice if it does not either.
-const NEITHER: &str = "--jpeg-decoder turbo does not either: re-export the file as an 8-bit baseline JPEG, grey or YCbCr";
+const NEITHER: &str = "--jpeg-decoder turbo does not either: re-export the file as an 8-bit \
+                       baseline JPEG, grey or YCbCr";
 
 /// Width and height of a file that nvJPEG decodes correctly.
 ///

@@ -342,8 +342,12 @@ impl ResultStore {
         };
         let name = |run: &RunRecord, times: &Value| {
             let ObjectKey { video, object, tag: model } = &run.key;
-            json!({"video": video, "object": object, "model": model, "run": run.run, "observed": run.numbers().and_then(|m| m.observed),
-                   "verdict": run.verdict, "frame_times": times})
+            json!({
+                "video": video, "object": object, "model": model, "run": run.run,
+                "backend": run.conditions.backend,
+                "observed": run.numbers().and_then(|m| m.observed),
+                "verdict": run.verdict, "frame_times": times,
+            })
         };
         let tables = tables.as_array().map_or(&[][..], Vec::as_slice);
         entry.runs.iter().zip(tables).map(|(run, times)| Ok(name(run, times))).collect()

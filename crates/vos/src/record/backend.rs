@@ -49,12 +49,9 @@ pub struct TensorRtBackend {
     pub precision: Precision,
     /// How the track step handles a memory bank that is not full.
     pub track: TrackVariant,
-    /// CUDA kernels and cuBLASLt compute the image encoder's trunk.
-    pub cuda_trunk: bool,
-    /// CUDA kernels compute the mask decoder of the track step.
-    pub cuda_mask_decoder: bool,
-    /// CUDA kernels compute the memory encoder.
-    pub cuda_memory_encoder: bool,
+    /// The parts that CUDA kernels compute, in the order of a frame: their
+    /// [labels](crate::bundle::FusedPart::LABEL).
+    pub cuda_parts: Vec<String>,
     /// Engines and kernels have only what every GPU from Ampere (sm 80) on can run.
     #[serde(default)]
     pub ampere_plus: bool,
@@ -95,14 +92,8 @@ impl Backend {
                 words.extend(version.map(str::to_owned));
                 words.push(engines.precision.to_string());
                 words.push(engines.track.name().to_owned());
-                let parts = [
-                    (engines.cuda_trunk, "trunk"),
-                    (engines.cuda_mask_decoder, "decoder"),
-                    (engines.cuda_memory_encoder, "memory"),
-                    (engines.ampere_plus, "ampere+"),
-                ];
-                words
-                    .extend(parts.iter().filter(|(is, _)| *is).map(|(_, word)| (*word).to_owned()));
+                words.extend(engines.cuda_parts.iter().cloned());
+                words.extend(engines.ampere_plus.then(|| "ampere+".to_owned()));
                 words.push(if engines.graphs { "graph" } else { "enqueue" }.to_owned());
                 let batch = engines.encode_batch;
                 words.extend((batch > 1).then(|| format!("encode{batch}")));
@@ -129,9 +120,7 @@ mod tests {
             version: "8.6.1".to_owned(),
             precision: Precision::Fp16,
             track: TrackVariant::Segmented,
-            cuda_trunk: false,
-            cuda_mask_decoder: false,
-            cuda_memory_encoder: false,
+            cuda_parts: Vec::new(),
             ampere_plus: false,
             graphs: false,
             encode_batch: 1,
@@ -139,9 +128,7 @@ mod tests {
         let label = |engines: &TensorRtBackend| Backend::TensorRt(engines.clone()).to_string();
         assert_eq!(label(&plain), "tensorrt 8.6.1 fp16 segmented enqueue");
         let all = TensorRtBackend {
-            cuda_trunk: true,
-            cuda_mask_decoder: true,
-            cuda_memory_encoder: true,
+            cuda_parts: ["trunk", "decoder", "memory"].map(str::to_owned).to_vec(),
             graphs: true,
             encode_batch: 4,
             ..plain

@@ -28,12 +28,13 @@ pub fn exchange(teacher_forced: bool, saved: bool) -> Option<Finding> {
     let (code, sentence) = match (teacher_forced, saved) {
         (true, _) => (
             "teacher_forced",
-            "teacher-forced: not a measurement of speed; its memories are another run's, and every frame took that run's \
-             logits",
+            "teacher-forced: not a measurement of speed; its memories are another run's, and \
+             every frame took that run's logits",
         ),
         (false, true) => (
             "logits_saved",
-            "not a measurement of speed: every frame handed out its logits; leave --save-logits out to measure",
+            "not a measurement of speed: every frame handed out its logits; leave --save-logits \
+             out to measure",
         ),
         (false, false) => return None,
     };
@@ -65,8 +66,9 @@ pub(super) fn sensors(observed: &Observed, limits: &Thresholds) -> Vec<Finding> 
 /// Sensors without a reading of clock limits prove nothing.
 fn untold(observed: &Observed) -> Option<Finding> {
     observed.limits.is_none().then(|| {
-        let sentence = "the GPU's sensors do not tell what holds the clocks down, so throttling would not have been \
-                        seen; look at the clocks and the temperature beside it";
+        let sentence = "the GPU's sensors do not tell what holds the clocks down, so throttling \
+                        would not have been seen; look at the clocks and the temperature beside \
+                        it";
         finding(Note, "unwatched", sentence.to_owned())
     })
 }
@@ -114,8 +116,9 @@ fn clock_drift(observed: &Observed, limits: &Thresholds) -> Option<Finding> {
     let drift = (high - low) / high;
     (drift > limits.clock_drift).then(|| {
         let sentence = format!(
-            "the SM clock moved between {low:.0} and {high:.0} MHz, {:.0} % apart, {:.0} % are allowed; lock it \
-             (nvidia-smi -lgc {low:.0}, on a Jetson jetson_clocks) or warm up longer (--warmup-runs)",
+            "the SM clock moved between {low:.0} and {high:.0} MHz, {:.0} % apart, {:.0} % are \
+             allowed; lock it (nvidia-smi -lgc {low:.0}, on a Jetson jetson_clocks) or warm up \
+             longer (--warmup-runs)",
             percent(drift),
             percent(limits.clock_drift)
         );
@@ -133,7 +136,8 @@ fn other_process(observed: &Observed) -> Option<Finding> {
 fn few_readings(observed: &Observed, limits: &Thresholds) -> Option<Finding> {
     (observed.readings < limits.readings).then(|| {
         let sentence = format!(
-            "the sensors were read {} times in {:.2} s, so short throttling may have been missed; run longer clips",
+            "the sensors were read {} times in {:.2} s, so short throttling may have been missed; \
+             run longer clips",
             observed.readings, observed.seconds
         );
         finding(Note, "few_readings", sentence)
@@ -147,8 +151,8 @@ pub(super) fn unexplained(frames: &[FrameTimes], limits: &Thresholds) -> Option<
     let explained = 1.0 - residue / latency;
     (explained < limits.explained).then(|| {
         let sentence = format!(
-            "the stages explain {:.0} % of the latency, {:.0} % are wanted; {residue:.3} ms of each frame lie between \
-             them: look with nsys profile -t nvtx,cuda",
+            "the stages explain {:.0} % of the latency, {:.0} % are wanted; {residue:.3} ms of \
+             each frame lie between them: look with nsys profile -t nvtx,cuda",
             percent(explained),
             percent(limits.explained)
         );
@@ -198,7 +202,8 @@ fn few_frames(
     let came = match same_work::changes(evidence.frames) {
         false => format!("{frames} frames came after the first {from}, which fill the memory"),
         true => format!(
-            "the longest stretch with the same objects has {frames} frames after the first {from} of each, which fill its memory"
+            "the longest stretch with the same objects has {frames} frames after the first {from} \
+             of each, which fill its memory"
         ),
     };
     let sentence =
@@ -210,8 +215,8 @@ fn unsteady(steady: &[f64], limits: &Thresholds) -> Option<Finding> {
     let spread = stats::population_std(steady)? / stats::mean(steady)?;
     (spread > limits.spread).then(|| {
         let sentence = format!(
-            "the latencies spread by {:.0} % of their mean, {:.0} % are allowed; stop other programs, lock the clocks, \
-             use the performance governor",
+            "the latencies spread by {:.0} % of their mean, {:.0} % are allowed; stop other \
+             programs, lock the clocks, use the performance governor",
             percent(spread),
             percent(limits.spread)
         );
@@ -234,7 +239,8 @@ fn drift(steady: &[f64], disturbed: bool, limits: &Thresholds) -> Option<Finding
             }
         };
         let sentence = format!(
-            "the second half of the frames was {:.0} % {direction} than the first, {:.0} % are allowed; {advice}",
+            "the second half of the frames was {:.0} % {direction} than the first, {:.0} % are \
+             allowed; {advice}",
             percent(change.abs()),
             percent(limits.drift)
         );
@@ -250,8 +256,8 @@ fn outliers(steady: &[f64], what: &str, limits: &Thresholds) -> Option<Finding> 
     let slowest = stats::max(steady)?;
     (count > 0).then(|| {
         let sentence = format!(
-            "{count} of {} {what} lie far from the median of {median:.3} ms, the slowest at {slowest:.3} ms; something \
-             else ran meanwhile: trust the median more than the mean",
+            "{count} of {} {what} lie far from the median of {median:.3} ms, the slowest at \
+             {slowest:.3} ms; something else ran meanwhile: trust the median more than the mean",
             steady.len()
         );
         finding(Note, "outliers", sentence)

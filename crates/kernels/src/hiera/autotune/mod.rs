@@ -167,7 +167,8 @@ pub fn autotune(
     let us = trials.before_and_after(&mut first)?;
     if clock.is_up() {
         log::warn!(
-            "autotuning the trunk's GEMMs stopped after {} s; those without a trial keep cuBLASLt's heuristic",
+            "autotuning the trunk's GEMMs stopped after {} s; those without a trial keep \
+             cuBLASLt's heuristic",
             within.as_secs()
         );
     }

@@ -268,7 +268,8 @@ fn alike(found: &[f32], first: &[f32]) -> Result<()> {
     log::debug!("all blocks as chosen differ by {error:.1e} from the first choice");
     ensure!(
         error < ALIKE,
-        "the tokens after the stages differ by {error:.1e} (relative) from those of cuBLASLt's first algorithms, {ALIKE:.0e} at most is expected"
+        "the tokens after the stages differ by {error:.1e} (relative) from those of cuBLASLt's \
+         first algorithms, {ALIKE:.0e} at most is expected"
     );
     Ok(())
 }

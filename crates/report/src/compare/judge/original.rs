@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::equality::{self, Equality};
 use super::evidence;
 use super::side_results::SideResults;
+use crate::compare::runs::PyTorch;
 use vos::dataset::Clip;
 
 /// A side's masks against those of the original code in eager mode at the same precision.
@@ -70,11 +71,6 @@ pub(super) fn compare(
 /// Only Meta's own code counts. transformers is another implementation, whose masks need a proof
 /// themselves.
 fn is_original(side: &SideResults<'_>) -> bool {
-    let row = side.conditions;
-    is_pytorch(&row.backend) && row.backend.ends_with(" meta eager") && row.precision != "fp32"
-}
-
-/// Whether the backend of a row is PyTorch.
-pub(super) fn is_pytorch(backend: &str) -> bool {
-    backend.starts_with("pytorch ")
+    let original = PyTorch { implementation: "meta", mode: "eager" };
+    side.pytorch() == Some(original) && side.conditions.precision != "fp32"
 }

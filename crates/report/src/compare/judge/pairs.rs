@@ -4,7 +4,7 @@ Pairs of sides: which are compared in speed, and the ratio of each.
 
 use super::result::{Factor, Outcome, Ratio, SideReport, Withheld};
 use super::side_results::Admission;
-use super::{bootstrap, bound, original, speed, validity};
+use super::{bootstrap, bound, speed, validity};
 use vos::record::Verdict;
 
 /// The subject against every other side, and each further side except PyTorch's against PyTorch's.
@@ -16,17 +16,22 @@ pub(super) fn ratios(
     let sides: Vec<_> = admissions.iter().zip(reports).collect();
     let mut found = Vec::new();
     for (at, subject) in sides.iter().enumerate() {
-        if at > 0 && (original::is_pytorch(&subject.1.backend) || subject.0.is_err()) {
+        if at > 0 && (is_pytorch(subject.0) || subject.0.is_err()) {
             continue;
         }
         // The first side's ratios to all others exist already.
         for (other, baseline) in sides.iter().enumerate().skip(1) {
-            if other != at && (at == 0 || original::is_pytorch(&baseline.1.backend)) {
+            if other != at && (at == 0 || is_pytorch(baseline.0)) {
                 found.push(ratio(*subject, *baseline, interleaved));
             }
         }
     }
     found
+}
+
+/// PyTorch ran the side.
+fn is_pytorch(side: &Admission<'_>) -> bool {
+    side.as_ref().is_ok_and(|side| side.pytorch().is_some())
 }
 
 /// A side has the reference's masks.
@@ -36,19 +41,19 @@ fn as_reference(side: &SideReport) -> bool {
 
 /// The subject has the reference's masks, and PyTorch those of the original at its precision. So
 /// the subject did at least the work that PyTorch does at that precision.
-fn is_stricter(a: &SideReport, b: &SideReport) -> bool {
-    as_reference(a) && b.outcome == Outcome::AsOriginal && original::is_pytorch(&b.backend)
+fn is_stricter(a: &SideReport, (baseline, b): (&Admission<'_>, &SideReport)) -> bool {
+    as_reference(a) && b.outcome == Outcome::AsOriginal && is_pytorch(baseline)
 }
 
 /// Why the speeds of two proven sides may not be compared: their masks are proven against different
 /// runs.
-fn other_footing(a: &SideReport, b: &SideReport) -> Option<String> {
+fn other_footing(a: &SideReport, (baseline, b): (&Admission<'_>, &SideReport)) -> Option<String> {
     let original = |side: &SideReport| {
         let found = side.as_original.as_ref().filter(|found| found.equality.same)?;
         Some(found.side.clone())
     };
     let same = (as_reference(a) && as_reference(b))
-        || is_stricter(a, b)
+        || is_stricter(a, (baseline, b))
         || original(a).is_some_and(|of| original(b) == Some(of));
     let whose = |side: &SideReport| match (as_reference(side), original(side)) {
         (true, _) => format!("{} has the reference's masks", side.side),
@@ -97,7 +102,7 @@ fn ratio(
         withheld: None,
         at_least: None,
         why: match unproven.is_empty() {
-            true => other_footing(a, b),
+            true => other_footing(a, (baseline, b)),
             false => Some(unproven.join("; ")),
         },
         sentence: format!("{} and {} cannot be compared", a.side, b.side),

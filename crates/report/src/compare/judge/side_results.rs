@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::result::Outcome;
-use crate::compare::runs::{Absence, PassRecord, RunFolder, Side, SummaryRow};
+use crate::compare::runs::{Absence, PassRecord, PyTorch, RunFolder, Side, SummaryRow};
 use vos::files::OTHER_DEVICES;
 use vos::record::ObjectKey;
 
@@ -122,6 +122,11 @@ impl<'a> SideResults<'a> {
     /// The first pass over an object.
     pub fn first_pass(&self, key: &ObjectKey) -> Option<&'a PassRecord> {
         self.rounds.first()?.objects.get(key)?.first().copied()
+    }
+
+    /// PyTorch's implementation and mode; none for other sides.
+    pub fn pytorch(&self) -> Option<PyTorch<'a>> {
+        self.rounds.first()?.folder.pytorch()
     }
 
     /// Frames overlap, so their times are not latencies.

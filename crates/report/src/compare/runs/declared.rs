@@ -1,6 +1,6 @@
 /*!
-The mode, precision and device that a side claims, from its comparison or its name, and whether a
-folder contradicts them.
+The mode, precision and device that a side claims, from its comparison or from the name that a user
+typed for it, and whether a folder contradicts them.
 
 Earlier releases accepted `--runner-arg=--mode`; the last argument counted, and a side could differ
 from its name. Its folder shows what ran.
@@ -45,9 +45,8 @@ impl Declared {
         Self { mode, precision, on_cpu: None }
     }
 
-    /// From the settings in the comparison's file; from its name where they say nothing.
-    pub fn by_settings(name: &str, settings: &Configuration) -> Self {
-        let named = Self::by_name(name);
+    /// From the settings in the comparison's file.
+    pub fn by_settings(settings: &Configuration) -> Self {
         let settings = settings.clone().into_fields();
         let text = |member: &str| settings.get(member).and_then(Value::as_str).map(str::to_owned);
         let args = settings.get("args").and_then(Value::as_array);
@@ -56,11 +55,7 @@ impl Declared {
             "fp32" if tf32 => "tf32".to_owned(),
             _ => precision,
         });
-        Self {
-            mode: text("mode").or(named.mode),
-            precision: precision.or(named.precision),
-            on_cpu: text("device").map(|device| device == "cpu"),
-        }
+        Self { mode: text("mode"), precision, on_cpu: text("device").map(|device| device == "cpu") }
     }
 
     /// How `folder` contradicts this side: the rest of a sentence that begins with the folder. None
@@ -82,7 +77,8 @@ impl Declared {
         folder: &RunFolder,
         row: &SummaryRow,
     ) -> Option<(&'static str, String, String)> {
-        if let (Some(is), Some(declared)) = (mode_of(folder, row), &self.mode)
+        let mode = folder.configuration.get("run_mode").and_then(Value::as_str);
+        if let (Some(is), Some(declared)) = (mode, &self.mode)
             && is != declared
         {
             return Some(("in mode", is.to_owned(), declared.clone()));
@@ -102,13 +98,6 @@ impl Declared {
             None => None,
         }
     }
-}
-
-/// PyTorch's mode: from the settings, else the last word of its backend.
-fn mode_of<'a>(folder: &'a RunFolder, row: &'a SummaryRow) -> Option<&'a str> {
-    let setting = folder.configuration.get("run_mode").and_then(Value::as_str);
-    let word = || row.backend.strip_prefix("pytorch ")?.rsplit(' ').next();
-    setting.or_else(word).filter(|mode| MODES.contains(mode))
 }
 
 #[cfg(test)]
@@ -141,16 +130,16 @@ mod tests {
     }
 
     #[test]
-    fn settings_say_more_than_the_name() {
+    fn settings_state_mode_precision_and_device() {
         let settings = Configuration::default()
             .with("precision", "fp32")
             .with("mode", "compile")
             .with("device", "cuda")
             .with("args", json!(["--tf32"]));
-        let found = Declared::by_settings("mine", &settings);
+        let found = Declared::by_settings(&settings);
         let expected = declared(Some("compile"), Some("tf32"));
         assert_eq!(found, Declared { on_cpu: Some(false), ..expected });
-        let none = Declared::by_settings("eager-fp32", &Configuration::default());
-        assert_eq!(none, declared(Some("eager"), Some("fp32")));
+        let none = Declared::by_settings(&Configuration::default());
+        assert_eq!(none, Declared::default());
     }
 }

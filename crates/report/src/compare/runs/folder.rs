@@ -74,6 +74,15 @@ pub struct SummaryRow {
     pub rss_mib: Option<f64>,
 }
 
+/// A run of the PyTorch runner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PyTorch<'a> {
+    /// `meta`: the original code; `transformers`: another implementation.
+    pub implementation: &'a str,
+    /// `eager`, `compile` or `vos_optimized`.
+    pub mode: &'a str,
+}
+
 impl SummaryRow {
     /// Clip, object and model.
     pub fn key(&self) -> ObjectKey {
@@ -149,6 +158,15 @@ impl RunFolder {
     pub fn has_logits(&self) -> bool {
         let saved = self.configuration.get("save_logits") == Some(&Value::Bool(true));
         saved && !self.is_teacher_forced() && self.path.join(files::LOGITS).is_dir()
+    }
+
+    /// PyTorch's implementation of the network and its mode, from the settings; none if another
+    /// program wrote the folder.
+    pub fn pytorch(&self) -> Option<PyTorch<'_>> {
+        let text = |name: &str| self.configuration.get(name).and_then(Value::as_str);
+        let mode = text("run_mode").unwrap_or_default();
+        let implementation = text("implementation").unwrap_or_default();
+        (text("provider")? == "pytorch").then_some(PyTorch { implementation, mode })
     }
 
     /// Frames in a batch of the encoder, from the settings; 1 if they name none, as PyTorch's do.

@@ -153,7 +153,7 @@ impl Measured {
         let rounds = |name: &str, all: &[MeasuredRun], missing: &[Missing]| -> Result<Side> {
             let mut side = Side::new(name);
             if let Some(settings) = self.side_settings.get(name) {
-                side.declared = Declared::by_settings(name, settings);
+                side.declared = Declared::by_settings(settings);
             }
             let mut runs: Vec<_> = all.iter().filter(|run| run.side == name).collect();
             runs.sort_by_key(|run| run.round);

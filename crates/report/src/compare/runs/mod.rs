@@ -11,7 +11,7 @@ mod side;
 mod sidecar;
 
 pub use declared::Declared;
-pub use folder::{RunFolder, SummaryRow};
+pub use folder::{PyTorch, RunFolder, SummaryRow};
 pub use masks::{MaskFile, MaskFrame};
 pub use measured::{FILE_NAME as MEASURED_FILE, Measured, MeasuredRun, Missing};
 pub use named::{NamedFolder, RequestedReference, gather};

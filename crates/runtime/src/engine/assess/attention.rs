@@ -120,13 +120,14 @@ fn by_memory(context_bytes: Option<u64>, scores: Option<&Scores>) -> (Verdict, S
     let words = scores.in_words();
     if context < scores.bytes() {
         let text = format!(
-            "; but a context needs {needs}, less than the {matrix} of one score matrix ({words}), which therefore is \
-             never written out"
+            "; but a context needs {needs}, less than the {matrix} of one score matrix ({words}), \
+             which therefore is never written out"
         );
         return (Verdict::Fused, text);
     }
     let text = format!(
-        "; a context needs {needs}, enough for the {matrix} of one score matrix ({words}), which proves nothing"
+        "; a context needs {needs}, enough for the {matrix} of one score matrix ({words}), which \
+         proves nothing"
     );
     (Verdict::Unknown, text)
 }
