@@ -60,7 +60,7 @@ fn explain(path: &Path, error: &ort::LoadDynamicError) -> anyhow::Error {
     }
 }
 
-/// Looks for ONNX Runtime: `--ort-lib`, `ORT_DYLIB_PATH`, beside the executable, then in virtual
+/// Looks for ONNX Runtime: `--ort-lib`, `ORT_DYLIB_PATH`, the executable's folder, then virtual
 /// environments (`VIRTUAL_ENV`, and `.venv` in the working directory or in a folder above it or
 /// above the executable), in the folders `lib` of [`host::share`], where `segtrt setup` puts it,
 /// and in the system's folders. One that the walk up came upon is taken only where

@@ -71,7 +71,7 @@ impl ObjectState {
     }
 }
 
-/// What the prompt or track step left behind.
+/// The outputs of the prompt or track step.
 struct StepOutput {
     low: DynValue,
     pointer: DynValue,
@@ -150,8 +150,8 @@ pub fn load_session(
     // Without error_on_failure ONNX Runtime would run on the processor and call it a GPU.
     let providers = match provider {
         Provider::Cpu => vec![],
-        // Its products are in TF32 unless that is refused, and fp32 means fp32 here: with them
-        // EdgeTAM's masks on an H200 were those of PyTorch in TF32, and missed the limits of fp32.
+        // Its matmuls use TF32 by default, and fp32 means fp32 here: with TF32, EdgeTAM's masks on
+        // an H200 equalled those of PyTorch in TF32 and missed the limits of fp32.
         Provider::Cuda => vec![ep::CUDA::default().with_tf32(false).build().error_on_failure()],
         Provider::Tensorrt => vec![ep::TensorRT::default().build().error_on_failure()],
     };

@@ -25,8 +25,8 @@ pub fn configure(builder: &Builder, settings: &Settings, pinned: bool) -> Result
     }
     let mended = settings.fp32_pins == Fp32Pins::Whole || !settings.fp32_layers.is_empty();
     if settings.precision != Precision::Best && !mended {
-        // fp32 means fp32: TF32 keeps ten bits of the mantissa. That is as many as the halves have
-        // which a mended layer reads.
+        // fp32 means fp32: TF32 keeps ten bits of the mantissa. A pinned layer reads f16, which has
+        // no more.
         if_there_is(config.set_flag(Flag::Tf32, false))?;
     }
     config.set_pool(Pool::Workspace, to_usize(settings.workspace_bytes))?;

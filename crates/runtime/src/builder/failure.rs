@@ -45,15 +45,15 @@ fn lacks_workspace(error: &tensorrt::Error) -> bool {
 }
 
 impl FailureKind {
-    /// Another process would fail at it in the same way. Else what the process did before may be
-    /// the reason: memory that TensorRT keeps between builds, a CUDA context that an error spoiled.
+    /// Another process would fail in the same way. For other failures an earlier build of the
+    /// process may be the cause: memory that TensorRT keeps, or a CUDA context after an error.
     pub fn is_of_the_job(self) -> bool {
         matches!(self, Self::Graph | Self::Disk | Self::Stopped)
     }
 
-    /// The process that told it may go on with other plans: the parser refused a file, a file could
-    /// not be written, or TensorRT ended its search in good order. Allocations that failed, errors
-    /// of CUDA and whatever nobody knows may have left anything behind.
+    /// The process that reported it may build other plans: the parser refused a file, a file could
+    /// not be written, or TensorRT ended its search in good order. After failed allocations, CUDA
+    /// errors and unknown failures the state of the process is undefined.
     pub fn leaves_the_process_sound(self) -> bool {
         matches!(self, Self::Graph | Self::Disk | Self::WorkspaceTooSmall)
     }

@@ -1,5 +1,5 @@
 /*!
-What the parent tells a building child, and what the child tells back: one JSON line each.
+Messages between the parent and a building child: one JSON line each.
 
 The child answers each job with [`Event::Built`] or [`Event::Failed`], then says that it takes the
 next one, [`Event::Idle`].
@@ -35,7 +35,7 @@ pub struct BuildJob {
     pub device: usize,
     /// How to build.
     pub settings: Settings,
-    /// The timing caches to start from and to leave behind.
+    /// The timing caches to read and to write.
     pub timing_cache: Option<TimingFiles>,
     /// Where TensorRT's whole log goes.
     #[serde(serialize_with = "host::child::utf8::optional")]

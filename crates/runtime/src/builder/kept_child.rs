@@ -111,8 +111,8 @@ fn unreadable() -> NotBuilt {
     NotBuilt { kind: FailureKind::Other, reason: reason.to_owned() }
 }
 
-/// The rule: a process may keep no more than half of what the machine has left beside it. One whose
-/// memory cannot be seen builds one plan only.
+/// A process may keep at most half of the memory that the machine has left. A process whose memory
+/// cannot be read builds only one plan.
 fn outgrown(rss_mib: Option<f64>, available_mib: Option<f64>) -> Option<String> {
     let (Some(rss), Some(available)) = (rss_mib, available_mib) else {
         return Some("its memory cannot be seen".to_owned());
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(lost.kind, FailureKind::Other);
         assert!(!lost.kind.leaves_the_process_sound() && lost.reason.contains("cannot be read"));
         assert_eq!(next().unwrap().unwrap_err().reason, "second");
-        // It died right behind its answer, which counts.
+        // It died after its answer, which counts.
         assert_eq!(next().unwrap().unwrap_err().reason, "third");
         assert!(next().is_none());
     }

@@ -16,7 +16,7 @@ const LAYERS: &str = "After vertical fusions: ";
 /// What 8.x logs as it turns to a layer, once for each profile.
 const COSTS: &str = "Computing costs for";
 
-/// Hears steps done, steps known and what is being done.
+/// Receives the steps done, the steps known and the current step.
 type Report = Box<dyn Fn(u64, u64, &str) + Send + Sync>;
 
 /// Gathers steps and passes them on.

@@ -19,8 +19,7 @@ pub fn partial_path(dir: &Path, file: &str, owner: u32) -> PathBuf {
     dir.join(format!("{file}.{owner}{SUFFIX}"))
 }
 
-/// Writes a whole plan to `path` and syncs it; its SHA-256 comes back. Nothing stays behind on
-/// error.
+/// Writes a whole plan to `path`, syncs it and returns its SHA-256. No file remains after an error.
 ///
 /// # Errors
 /// [`io::ErrorKind::StorageFull`] and others, with the size that was needed.

@@ -167,8 +167,8 @@ struct Group {
 #[derive(Clone, Debug, PartialEq)]
 struct Choice {
     strongly_typed: bool,
-    /// What is kept in fp32; none where the plans compute in fp32 throughout, which tells nothing
-    /// of the others' pinned layers.
+    /// The pinning of fp32 layers; none if the plans compute in fp32 throughout: then the choice
+    /// for other plans is unknown.
     fp32_pins: Option<Fp32Pins>,
     fp32_layers: Vec<String>,
     opt_level: Option<u8>,

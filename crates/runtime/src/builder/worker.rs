@@ -1,8 +1,8 @@
 /*!
-The child: builds one plan after another and tells how each went.
+The child: builds one plan after another and reports the result of each.
 
-What takes long to open and is the same for all is kept from job to job; everything else is made
-anew. It ends when its parent does: standard input stays open as long as the parent lives.
+It keeps the objects that take long to open and are the same for all jobs, and creates all others
+for each job. It ends with its parent: standard input stays open as long as the parent lives.
 */
 
 use std::io::Write;
@@ -159,14 +159,14 @@ fn build(open: &Open, job: &BuildJob, steps: Arc<Steps>) -> Result<Built, Failur
     })
 }
 
-/// Leaves what was timed to later builds; what is to be said of it.
+/// Saves the timings for later builds; returns a note for the user.
 fn keep(
     files: &TimingFiles,
     stack: Stack<'_>,
     begun: Option<&[u8]>,
     config: &mut Config,
 ) -> Result<Option<String>> {
-    // Read before anything is merged: a merge that fails half-way may leave anything behind.
+    // Read before the merge: the state after a failed merge is undefined.
     let timed = config.timing_cache()?;
     files.keep(stack, begun, &timed, |others| {
         config.merge_timing_cache(others)?;

@@ -31,10 +31,10 @@ pub struct LayerReport {
     pub role: Role,
     /// The precision that was asked for.
     pub precision: Precision,
-    /// Layers after fusion, those of all profiles together; none where the engine was never opened.
+    /// Layers after fusion, of all profiles together; none if the engine was never opened.
     pub layers: Option<usize>,
-    /// Layers by what they compute in ("fp16", "fp32", …), and "moving", "opaque" and "unsaid"
-    /// ones.
+    /// Numbers of layers by the type they compute in ("fp16", "fp32", …); also "moving", "opaque"
+    /// and "unsaid" layers.
     pub by_class: BTreeMap<&'static str, usize>,
     /// Names of the layers that compute in fp32.
     pub fp32_layers: Vec<String>,
@@ -50,7 +50,7 @@ pub struct LayerReport {
 pub struct Fallback {
     /// Their names.
     pub layers: Vec<String>,
-    /// Layers with floating-point arithmetic that TensorRT tells about, pinned ones included.
+    /// Layers with floating-point arithmetic that TensorRT reports, pinned ones included.
     pub of: usize,
     /// fp32 layers that were pinned.
     pub pinned: usize,

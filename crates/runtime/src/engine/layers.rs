@@ -32,7 +32,7 @@ pub fn parse(json: &str) -> Result<Vec<LayerRecord>> {
 
 fn record(layer: &Value) -> Result<LayerRecord> {
     match layer {
-        // Built without detail: TensorRT tells the name alone.
+        // Built without detail: TensorRT reports only the name.
         Value::String(name) => Ok(LayerRecord { name: name.clone(), ..LayerRecord::default() }),
         Value::Object(_) => Ok(LayerRecord {
             name: text(layer, "Name").unwrap_or_default(),

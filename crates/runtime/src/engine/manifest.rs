@@ -38,8 +38,8 @@ pub struct EngineManifest {
     pub bundle: Manifest,
     /// The plans, in the order they were built.
     pub plans: Vec<PlanRecord>,
-    /// The algorithms of the trunk's products; none where there is no trunk, and where they were
-    /// not timed: cuBLASLt's own are taken then.
+    /// The algorithms of the trunk's matmuls; none without a trunk, and if they were not timed:
+    /// then cuBLASLt's heuristic chooses them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub products: Option<Choices>,
     /// The files that they were built from.
@@ -82,7 +82,7 @@ impl Sources {
 pub struct PlanRecord {
     /// What its graph does.
     pub role: Role,
-    /// File name beside the manifest.
+    /// File name in the manifest's folder.
     pub file: String,
     /// SHA-256 of the plan, checked before TensorRT sees it.
     pub sha256: String,
@@ -117,7 +117,7 @@ pub struct Builder {
 }
 
 impl PlanRecord {
-    /// What tells it from the folder's other plans, on the screen: "track".
+    /// Its name on the screen, unique in the folder: "track".
     pub fn name(&self) -> &'static str {
         self.role.name()
     }
@@ -130,9 +130,9 @@ pub struct BuildCost {
     pub seconds: f64,
     /// The builder started from a timing cache that held entries.
     pub warm_cache: bool,
-    /// Greatest resident memory of the building process during this build, bytes, TensorRT's
-    /// libraries and what earlier builds in the same process left behind included; none where the
-    /// system does not say.
+    /// Peak resident memory of the building process during this build, bytes. Includes TensorRT's
+    /// libraries and memory of earlier builds in the same process; none if the system does not
+    /// report it.
     pub peak_host_bytes: Option<u64>,
     /// Greatest device memory that the builder held, bytes; none without a GPU.
     pub peak_device_bytes: Option<u64>,
@@ -156,8 +156,8 @@ pub struct LayerRecord {
     pub outputs: Vec<String>,
     /// The tactic's name, or its number where it has no name.
     pub tactic: Option<String>,
-    /// ONNX nodes that it computes, where TensorRT lists them (10 on); before that only the name
-    /// tells.
+    /// ONNX nodes that it computes, if TensorRT lists them (from 10 on); else its name contains
+    /// them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<String>,
     /// Shapes of its inputs, -1 for what varies; empty where TensorRT does not say.
@@ -231,7 +231,7 @@ impl EngineManifest {
         self.plans.iter().find(|plan| plan.role == role)
     }
 
-    /// A part that custom CUDA kernels compute between these plans: its weights lie beside them.
+    /// A part that custom CUDA kernels compute between these plans: its weights lie in the folder.
     pub fn part<P: FusedPart>(&self) -> Option<&P> {
         P::of(&self.bundle)
             .filter(|_| self.with_plans(|plans| P::replaces_plan(&self.bundle, plans)))
@@ -248,7 +248,7 @@ impl EngineManifest {
         self.trunk()?.keys
     }
 
-    /// The files of weights that lie beside the plans.
+    /// The files of weights in the plans' folder.
     pub fn weights_files(&self) -> impl Iterator<Item = WeightsRecord<'_>> {
         let files = self.with_plans(|plans| self.bundle.weights_files_with(plans));
         files.map(|(_, record)| record)
@@ -267,8 +267,8 @@ impl EngineManifest {
         }
     }
 
-    /// What `--out` must say for this folder; none where it need not be said, and where the folder
-    /// was given another name.
+    /// The value of `--out` for this folder; none if the default names it, or if the folder was
+    /// renamed.
     pub(crate) fn out(&self) -> Option<&Path> {
         let dir = self.dir.as_deref()?;
         let root = dir.parent()?.parent()?;

@@ -47,7 +47,7 @@ pub fn open_part<P: FusedPart>(dir: &Path, manifest: &EngineManifest) -> Result<
     })
 }
 
-/// Opens one of the manifest's plans; where several have the same role, they are told apart so.
+/// Opens one of the manifest's plans, of which several may have the same role.
 ///
 /// # Errors
 /// As [`open_plan`].
@@ -58,7 +58,7 @@ pub fn open_record(
     manifest: &EngineManifest,
     record: &PlanRecord,
 ) -> Result<Engine> {
-    // Only where it is said: it reads the platform table and looks for the bundle.
+    // Lazily, for an error only: it reads the platform table and looks for the bundle.
     let again = || format!("build it again with: {}", manifest.rebuild_command());
     let path = dir.join(&record.file);
     let refuse = |why: String| anyhow!("{} cannot be used: {why}; {}", path.display(), again());

@@ -22,7 +22,7 @@ pub struct ProfileShapes {
 
 /// Everything chosen for a build.
 ///
-/// Layers in fp32 that were asked for by name, or all of them, may have TF32 products.
+/// Layers in fp32 that the user named, or all of them, may use TF32 matmuls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     /// Arithmetic asked for.

@@ -95,16 +95,15 @@ pub fn write(path: &Path, stack: Stack<'_>, cache: &[u8]) -> Result<()> {
     })
 }
 
-/// Runs `work` while no other build has the files beside `path` in hand: builds that end at the
-/// same time wait for one another.
+/// Runs `work` under a lock on the folder of `path`: builds that end at the same time wait for one
+/// another.
 ///
 /// # Errors
 /// Of `work`, or the folder cannot be locked.
 pub fn locked<T>(path: &Path, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
-    // The folder itself is locked: a file for it would be left behind. Released when the handle
-    // goes.
+    // The lock is on the folder, as a lock file would remain. Closing the handle releases it.
     let _lock = std::fs::File::open(folder)
         .and_then(|handle| handle.lock().map(|()| handle))
         .with_context(|| format!("cannot lock {}", folder.display()))?;

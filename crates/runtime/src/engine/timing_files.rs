@@ -1,5 +1,5 @@
 /*!
-Which timing cache a build starts from, and where it leaves what it timed.
+The timing caches of a build: the one that it starts from, and the one that it writes.
 
 All builds share one file. What another build left there meanwhile is merged with what this one
 timed, as far as TensorRT can: 8.6.0 merges no caches that hold parts of Myelin's. What it cannot
@@ -21,7 +21,7 @@ pub struct TimingFiles {
     /// Of all graphs.
     #[serde(serialize_with = "host::child::utf8::path")]
     pub shared: PathBuf,
-    /// Of this one, where what it timed could not be merged.
+    /// The graph's file, for timings that could not be merged.
     #[serde(serialize_with = "host::child::utf8::path")]
     pub own: PathBuf,
 }
@@ -82,9 +82,10 @@ impl TimingFiles {
         start
     }
 
-    /// Leaves `timed`, the cache of a build that started from `begun`, to later ones. `merge` gets
-    /// what others left in the shared file meanwhile and gives that with `timed`; where it cannot,
-    /// `timed` goes to the graph's own file, and the answer is what is to be said of that.
+    /// Writes `timed`, the cache of a build that started from `begun`, for later builds. `merge`
+    /// receives the timings that others wrote to the shared file meanwhile, and merges them with
+    /// `timed`. If it fails, `timed` goes to the graph's file, and the result is a note for the
+    /// user.
     ///
     /// Builds that end at the same time wait for one another, so that none loses what another
     /// timed.

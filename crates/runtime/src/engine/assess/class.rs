@@ -81,7 +81,7 @@ pub enum Class {
     Moves,
     /// A region whose inside TensorRT does not tell.
     Opaque,
-    /// TensorRT told the name alone.
+    /// TensorRT reported only the name.
     Unsaid,
 }
 
@@ -139,8 +139,8 @@ impl Class {
 /// The layer is a kernel that computes a whole attention: scores, softmax and product with the
 /// values.
 pub fn is_fused_attention(layer: &LayerRecord) -> bool {
-    // A name with slashes is made of ONNX nodes, and a module may be called "mha": that says
-    // nothing of the kernel.
+    // A name with slashes consists of ONNX nodes. A module may have the name "mha", whatever
+    // its kernel is.
     let own_name = layer.name.starts_with('_') && !layer.name.contains('/');
     let name = own_name.then_some(layer.name.as_str());
     [Some(layer.kind.as_str()), layer.tactic.as_deref(), name]

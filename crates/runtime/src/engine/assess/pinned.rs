@@ -35,7 +35,7 @@ fn holds_whole(fused: &str, name: &str) -> bool {
     fused.match_indices(name).any(|(at, _)| {
         let (before, after) = (&fused[..at], &fused[at + name.len()..]);
         let open = !before.ends_with(part_of_a_name);
-        // Myelin numbers its layers behind their names.
+        // Myelin appends numbers to the names of its layers.
         open && (!after.starts_with(part_of_a_name) || after.starts_with("_myl"))
     })
 }

@@ -96,8 +96,7 @@ pub fn decisive(plan: &PlanRecord, bundle: &Manifest) -> Vec<Scores> {
 
 /// Heads of the Hiera blocks with global attention, which lie in its third stage: four times those
 /// of the first (sam2's `configs/sam2.1/*.yaml`: `num_heads` 1 for tiny and small, 2 for base plus
-/// and large). For a model that is not known one head: the matrix is then at least as large as
-/// said.
+/// and large). One head for an unknown model: a lower bound of the matrix.
 fn global_heads(model: &str) -> u64 {
     match model {
         "sam2.1_tiny" | "sam2.1_small" => 4,
