@@ -44,7 +44,7 @@ pub struct Opened {
     pub device: String,
     /// Library and driver, for the sidecar.
     pub library: String,
-    /// The same without the library's file, nor what it was told to do.
+    /// The same without the library's file and options.
     pub version: String,
     /// Compute capability of the GPU, 90 for 9.0; none where no engine runs.
     pub sm: Option<u32>,
@@ -177,7 +177,7 @@ impl ClipRunner for GpuRunner {
     }
 
     fn lost(&self) -> Option<String> {
-        // A fault of the device stays with the process's context; any other error is told once.
+        // A fault of the device stays with the process's context; any other error is reported once.
         let gpu = self.pipeline.gpu();
         let again = gpu.synchronize().or_else(|_| gpu.synchronize());
         again.err().map(|error| error.to_string())

@@ -154,7 +154,7 @@ fn clicks(split_dir: &Path) -> Result<Vec<OsString>> {
     Ok(words)
 }
 
-/// What `track --json` said, in words. Warnings may stand before the document.
+/// The result of `track --json` as text. Warnings may precede the document.
 fn told(log: &Path) -> Result<String> {
     let text =
         std::fs::read_to_string(log).with_context(|| format!("cannot read {}", log.display()))?;

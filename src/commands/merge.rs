@@ -159,7 +159,7 @@ fn below(dirs: &[PathBuf], table: merge::Table) -> Option<String> {
     Some(format!("Merge the folders in it: segtrt merge {words}"))
 }
 
-/// What the predecessor would not have told.
+/// Warnings that the predecessor did not print.
 fn warn(merged: &Merged) {
     for source in &merged.sources {
         if let Some(ragged) = source.ragged {

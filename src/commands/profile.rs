@@ -246,7 +246,7 @@ fn cost(profiled: &RunRecord, timed: Option<&RunRecord>) -> String {
     }
 }
 
-/// Every object of the chosen clips; what cannot be opened is told and left out.
+/// Every object of the chosen clips. A clip that cannot be opened is reported and left out.
 fn all_objects(plan: &BenchPlan, split: &dyn Dataset) -> Vec<Target> {
     let mut targets = Vec::new();
     for video in &plan.videos {

@@ -23,7 +23,7 @@ pub fn run() -> Result<()> {
 
 fn open(request: &Request) -> Result<LiveEngine> {
     let library = match runtime::tensorrt_library::open(request.tensorrt_lib.as_deref()) {
-        // How to get one is not what was asked; the manifest told what there is to tell.
+        // Without advice on how to get one: the report has the manifest's facts.
         Err(Error::NotFound(searched)) if !searched.named => {
             bail!("no TensorRT library found; name the directory of one with --tensorrt-lib")
         }

@@ -67,7 +67,7 @@ pub fn run(
         opened = ready.or(opened);
         let (why, at_hand) = match end {
             End::Finished => ("the worker stopped early".to_owned(), 1),
-            // What it told of was the last case's, which has its row.
+            // Its report was about the last case, which has its row.
             End::Told(why) if is_ready && deaths == 0 => (why, 0),
             End::Told(why) => (why, 1),
             End::Died(why) => (why, 1),

@@ -87,7 +87,7 @@ impl Script {
         let mut words = vec![
             format!("--job-name={}", self.name),
             format!("--output={folder}/%A_%a.log"),
-            // A task that Slurm itself begins again keeps what it said before.
+            // A task that Slurm restarts keeps its earlier output.
             "--open-mode=append".to_owned(),
         ];
         words.extend(args.iter().cloned());

@@ -28,7 +28,7 @@ use vos::tracker::NetworkPrompt;
 /// Progress comes at most this often.
 const PROGRESS_PERIOD: Duration = Duration::from_millis(100);
 
-/// Runs the job on standard input; what stops it is told to the parent, which owns the screen.
+/// Runs the job on standard input; reports an error to the parent, which owns the screen.
 ///
 /// # Errors
 /// The parent is gone.

@@ -254,13 +254,13 @@ fn line_of(before: &[u8], value: &impl Serialize) -> Result<Vec<u8>> {
 pub enum End {
     /// By itself, without a word.
     Finished,
-    /// It told why it could not go on.
+    /// It reported why it could not continue.
     Told(String),
     /// Otherwise, in words.
     Died(String),
 }
 
-/// Waits for a worker whose output has ended, and that `told` why it could not go on where it did.
+/// Waits for a worker whose output has ended, and that `told` why it could not continue, if it did.
 ///
 /// # Errors
 /// The system does not say how it ended.

@@ -126,7 +126,7 @@ fn need(view: &View, bytes: usize, alignment: usize, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// As [`need`], and not a byte more: a tensor of another type or size is told apart by its length.
+/// As [`need`], with exactly this length: a tensor of another type or size has another length.
 fn need_exactly(view: &View, bytes: usize, alignment: usize, what: &str) -> Result<()> {
     ensure!(view.len() == bytes, "{what} is a view of {} bytes, {bytes} are expected", view.len());
     need(view, bytes, alignment, what)

@@ -201,7 +201,7 @@ impl Config {
     /// How many runs of a tactic are averaged.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](super::Error::Unsupported) if the release cannot be told.
+    /// [`Error::Unsupported`](super::Error::Unsupported) if the release is unknown.
     pub fn set_timing_runs(&mut self, runs: u8) -> Result<()> {
         self.library().ask("set the timing runs", |api| {
             // SAFETY: a living configuration.

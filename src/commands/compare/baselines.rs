@@ -31,7 +31,7 @@ pub(super) struct Baseline {
 }
 
 impl Baseline {
-    /// The mode as the runner knows it, and what else it must be told for it.
+    /// The runner's name of the mode, and its other arguments.
     pub(super) fn runner_mode(&self) -> (&'static str, &'static [&'static str]) {
         match self.mode {
             REDUCE_OVERHEAD => ("compile", &["--compile-mode", "reduce-overhead"]),

@@ -52,7 +52,7 @@ pub fn run(args: CompareArgs) -> Result<Outcome> {
             writeln!(out, "{}", printable(&path.display().to_string()))?;
         }
     }
-    // The last that is said: the table has the side's speed as if nothing were missing.
+    // The last message, as the table has the side's speed as if nothing were missing.
     out.flush()?;
     comparison.stopped_early().iter().for_each(|line| eprintln!("{line}"));
     Ok(if comparison.is_sound() { Outcome::Done } else { Outcome::PartlyFailed })

@@ -44,7 +44,7 @@ const OURS: [&str; 17] = [
     ELSEWHERE,
 ];
 
-/// Decides everything; what was decided for the user is told through `say`.
+/// Decides everything; reports decisions made for the user through `say`.
 pub(super) fn plan(args: &ExperimentArgs, say: &mut dyn FnMut(&str)) -> Result<Spec> {
     check_started(&args.started, "experiment", &OURS)?;
     spread::check(args)?;

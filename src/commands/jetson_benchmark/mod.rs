@@ -115,7 +115,7 @@ fn setup(plan: &Plan, args: &JetsonBenchmarkArgs, split: &dyn Dataset) -> Result
 fn build(plan: &Plan, args: &JetsonBenchmarkArgs) -> Result<()> {
     let mut names: Vec<String> = Vec::new();
     for tag in &plan.models {
-        // A tag that nobody knows is told by the check of the models.
+        // The check of the models reports an unknown tag.
         let Some(tag) = ModelTag::parse(tag, PromptKind::Points) else { continue };
         if !names.contains(&tag.network) {
             names.push(tag.network);
@@ -174,7 +174,7 @@ fn check_models(plan: &Plan) -> Result<usize> {
     Ok(missing.len())
 }
 
-/// Decodes the frames of all clips, with no more of them in memory than was said.
+/// Decodes the frames of all clips, with a limited number of them in memory.
 fn decode(plan: &Plan, split: &dyn Dataset, videos: &[String], values: Values) -> Result<()> {
     let geometry = plan.parsed()?.geometry;
     let options = Options {

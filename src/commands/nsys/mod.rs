@@ -144,7 +144,7 @@ fn parse_time(text: &str) -> Result<i64, String> {
     })
 }
 
-/// Rows of a table on the screen unless told otherwise.
+/// Default number of rows of a table on the screen.
 const USUAL_TOP: usize = 15;
 
 /// Reads the reports; one that cannot be read does not keep the others from it.

@@ -82,7 +82,7 @@ pub fn sentences(
     Ok(())
 }
 
-/// What holds for all reports is said once.
+/// Facts that all reports share are printed once.
 fn notes(out: &mut impl Write, reports: &[Analysis]) -> Result<()> {
     let mut notes: Vec<&String> = reports.iter().flat_map(|report| &report.notes).collect();
     notes.sort();

@@ -130,7 +130,7 @@ fn shards_of_two_runs_are_not_one() {
         let error = format!("{:#}", run.merge().unwrap_err());
         assert!(error.contains(why), "{error}");
     }
-    // Hosts may have other numbers of processors; that is told.
+    // Hosts may have other numbers of processors; a note says so.
     run.measure(2, "r", &[("threads", json!(8))]);
     assert_eq!(run.merge().unwrap().unwrap().differing, ["threads"]);
     assert_eq!(run.sidecar()["configuration"]["threads"], json!({"1/2": 2, "2/2": 8}));

@@ -15,7 +15,7 @@ pub enum PassError {
     Inference {
         /// Frame index in the clip.
         frame: usize,
-        /// What it said.
+        /// Its message.
         error: anyhow::Error,
     },
     /// Anything else.

@@ -85,7 +85,7 @@ impl StandaloneEncoder {
         Ok(self.set.image.view.upload(bytes, &self.stream)?)
     }
 
-    /// Sets every byte of the features, so that what a run leaves unwritten can be told.
+    /// Sets every byte of the features, so that a test finds bytes that a run did not write.
     ///
     /// # Errors
     /// What the driver says.

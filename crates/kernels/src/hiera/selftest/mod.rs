@@ -226,7 +226,7 @@ fn normalize(bench: &Bench, kernels: &HieraKernels, data: &Normalized) -> Result
     })
 }
 
-/// Compares halves one by one: `at` is the element's place.
+/// Compares f16 one by one; `at` is the element's index.
 fn activated(found: &[u8], inputs: impl Iterator<Item = (usize, f16)>) -> Checked {
     let (mut checked, (relative, absolute)) = (
         Checked { elements: 0, different: 0, error: Some(0.0), first: None, timing: None },
