@@ -108,7 +108,7 @@ def text_of(library, program, size, get):
 
 
 # NVRTC's comments about inline statements, shared variables and names are a fifth of the text.
-REMARK = re.compile(r"^\s*// (?:(?:begin|end) inline asm|\.globl .*|demoted variable|\w+ has been "
+REMARK = re.compile(r"^\s*// (?:(?:begin|end) inline asm|\.globl\s.*|demoted variable|\w+ has been "
                     r"demoted)\n", re.M)
 # NVRTC declares each constexpr of a source as a variable, even if no instruction uses it.
 VARIABLE = re.compile(r"^\.global \.align \d+ \.(\w+) (\w+)(?:\[\d+\])?(?: = ([^;]*))?;\n", re.M)
@@ -147,7 +147,7 @@ def compact(ptx):
         return ""
 
     ptx = VARIABLE.sub(keep_used, ptx)
-    lines = (re.sub(r"[ \t]+", " ", line).strip() for line in ptx.splitlines())
+    lines = (re.sub(r"[ \t]+", " ", line).replace(", ", ",").strip() for line in ptx.splitlines())
     return [*constants, *filter(None, lines)]
 
 
