@@ -235,7 +235,8 @@ mod tests {
         for topic in Topic::ALL {
             let (ptx, (_, module)) = (ptx(topic), listed(topic));
             let (name, source) = (topic.compiled().name, module["source"].as_str().unwrap());
-            assert_eq!(std::fs::read_to_string(format!("../../cuda/{name}.ptx")).unwrap(), ptx);
+            let file = std::fs::read_to_string(format!("../../cuda/{name}.ptx")).unwrap();
+            assert!(file == ptx, "{name}.ptx is not the text in the program");
             let headers = words(&module["headers"]);
             let files = headers.iter().chain([&source]).map(|file| format!("../../cuda/{file}"));
             let files: Vec<String> = files.collect();
