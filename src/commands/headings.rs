@@ -13,11 +13,13 @@ pub const MEASURING: &str = "Measuring";
 pub const GPU: &str = "GPU";
 /// Files and formats.
 pub const OUTPUT: &str = "Output";
+/// Shards of an experiment.
+pub const MACHINES: &str = "Several GPUs or machines (docs/how-to/many-machines.md)";
 /// Flags of every subcommand.
 pub const GLOBAL: &str = "Global";
 
 /// All of them, in the order of every `--help`.
-pub const ORDER: [&str; 6] = [DATA, MODEL, MEASURING, GPU, OUTPUT, GLOBAL];
+pub const ORDER: [&str; 7] = [DATA, MODEL, MEASURING, GPU, OUTPUT, MACHINES, GLOBAL];
 
 /// Puts the groups of a command and its subcommands into their order. clap shows a group where its
 /// first flag was declared, and `mut_arg` moves a flag behind all others.

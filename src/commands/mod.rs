@@ -274,7 +274,7 @@ mod tests {
             open.extend(command.get_subcommands());
             let headings = command.get_arguments().filter_map(|arg| arg.get_help_heading());
             let places: Vec<usize> = headings
-                .map(|name| known.iter().position(|known| *known == name).unwrap())
+                .map(|name| known.iter().position(|known| *known == name).expect(name))
                 .collect();
             assert!(places.is_sorted(), "{}: {places:?}", command.get_name());
         }

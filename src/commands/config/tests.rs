@@ -153,8 +153,7 @@ fn what_is_printed_is_a_file_that_means_the_same() {
     };
     assert_eq!(values(&printed(&first, "bench --config FILE --print-config")), values(&first));
     let alone = printed("", "synth --out y --print-config");
-    assert!(
-        alone.contains("[synth]\nout = \"y\"  # command line\nvideos = 2  # default\n"),
-        "{alone}"
-    );
+    for expected in ["[synth]\nvideos = 2  # default\n", "\nout = \"y\"  # command line\n"] {
+        assert!(alone.contains(expected), "{alone}");
+    }
 }

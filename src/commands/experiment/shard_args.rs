@@ -8,7 +8,7 @@ use crate::shard::Shard;
 
 /// How an experiment is spread.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Several GPUs or machines (docs/how-to/many-machines.md)")]
+#[command(next_help_heading = crate::commands::headings::MACHINES)]
 pub struct ShardArgs {
     /// GPUs of this host that share the clips, such as 0,1. They run at the same time.
     #[arg(long, value_name = "0,1,…", value_delimiter = ',', conflicts_with_all = ["device", "shard"])]
