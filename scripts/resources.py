@@ -162,11 +162,12 @@ def cell(kernel, used, sm):
 
 
 def fingerprint(listed, table):
-    """Of the PTX without comments, which ptxas ignores, and of threads and shared memory."""
+    """Of the PTX without comments and spaces, which ptxas ignores, and of threads and shared memory."""
     digest = hashlib.sha256(repr([tuple(kernel) for kernel in table]).encode())
     for module in listed:
-        lines = (ROOT / f"cuda/{module.name}.ptx").read_text().splitlines()
-        digest.update("\n".join(line for line in lines if not line.startswith("//")).encode())
+        text = (ROOT / f"cuda/{module.name}.ptx").read_text()
+        words = (line.split() for line in text.replace(",", " ").splitlines() if not line.startswith("//"))
+        digest.update(" ".join(word for line in words for word in line).encode())
     return digest.hexdigest()
 
 
