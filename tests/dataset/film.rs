@@ -176,9 +176,9 @@ fn a_damaged_film_is_a_status() {
     // Sound alone.
     assert!(make(&disk, "video_fps_24/v.mp4", "-f lavfi -i sine=duration=0.2"));
     assert_eq!(clip(&disk).unwrap_err().code(), "ffmpeg_failed");
-    assert!(ffmpeg.frames(&disk.root().join("gone.mp4")).is_err());
+    assert!(ffmpeg.frames(&disk.root().join("gone.mp4"), None).is_err());
     let absent = Ffmpeg::at(disk.root().join("no-such-program"));
-    let error = absent.frames(&disk.root().join("video_fps_24/v.mp4")).unwrap_err();
+    let error = absent.frames(&disk.root().join("video_fps_24/v.mp4"), None).unwrap_err();
     assert!(error.to_string().contains("cannot run ffmpeg"), "{error}");
 }
 
