@@ -11,6 +11,7 @@ from pathlib import Path
 # Before anything imports onnxruntime: its wheels of 1.29 and newer send telemetry from Linux else.
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
+# The version of all of segtrt, which an installed copy knows only from here; a test compares it with Cargo.toml.
 __version__ = "0.1.0"
 
 

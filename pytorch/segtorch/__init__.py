@@ -12,7 +12,7 @@ _EXPORTER = str(REPOSITORY / "onnx")
 if _EXPORTER not in sys.path:
     sys.path.insert(0, _EXPORTER)
 
-from segexport import shown  # noqa: E402, F401 (found by the line above)
+from segexport import __version__, shown  # noqa: E402, F401 (found by the line above)
 
 
 class RunError(Exception):
