@@ -12,7 +12,7 @@ this program.
 import os
 import sys
 
-from segtorch import RunError
+from segtorch import RunError, shown
 from segtorch.rounds import Events, refuse_own_teacher, run_rounds, say
 
 
@@ -54,7 +54,7 @@ def guarded():
         say(f"error: {error.what}; {error.advice}")
         return 2 if error.usage else 1
     except ModuleNotFoundError as error:
-        advice = "pip install -r pytorch/requirements.txt (pytorch/README.md has the order)"
+        advice = f"pip install -r {shown('pytorch/requirements.txt')} ({shown('pytorch/README.md')} has the order)"
         events.send("error", what=f"the Python package {error.name} is missing", advice=advice)
         say(f"error: the Python package {error.name} is missing; {advice}")
         return 1

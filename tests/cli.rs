@@ -104,3 +104,11 @@ fn flags_that_only_tensorrt_obeys_are_refused_with_onnx_runtime() {
         .code(1)
         .stderr(contains("/nowhere does not exist"));
 }
+
+/// The Python packages are installed without Cargo.toml.
+#[test]
+fn the_python_side_has_the_programs_version() {
+    let text = std::fs::read_to_string("onnx/segexport/__init__.py").unwrap();
+    let version = concat!("__version__ = \"", env!("CARGO_PKG_VERSION"), "\"");
+    assert!(text.lines().any(|line| line == version), "no line {version}");
+}

@@ -12,7 +12,7 @@ import sys
 import types
 from pathlib import Path
 
-from . import ExportError
+from . import ExportError, shown
 
 _HOME = Path(__file__).resolve().parent.parent
 
@@ -25,7 +25,7 @@ def edgetam_source(flag=None):
     raise ExportError(
         "EdgeTAM's source was not found (looked at --edgetam-src, $EDGETAM_SRC and "
         f"{_HOME / '.edgetam'}): install it with "
-        "`pip install --no-deps --target onnx/.edgetam -r pytorch/requirements-edgetam.txt`"
+        f"`pip install --no-deps --target {shown('onnx/.edgetam')} -r {shown('pytorch/requirements-edgetam.txt')}`"
     )
 
 
@@ -45,7 +45,7 @@ def activate(family, edgetam_src=None):
         import sam2
     except ImportError as error:
         raise ExportError(
-            f"Meta's SAM 2 code is not importable ({error}): install onnx/requirements.txt"
+            f"Meta's SAM 2 code is not importable ({error}): install {shown('onnx/requirements.txt')}"
         ) from error
     has_perceiver = (Path(sam2.__path__[0]) / "modeling" / "perceiver.py").is_file()
     if has_perceiver != wants_edgetam:

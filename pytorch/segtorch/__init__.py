@@ -12,6 +12,8 @@ _EXPORTER = str(REPOSITORY / "onnx")
 if _EXPORTER not in sys.path:
     sys.path.insert(0, _EXPORTER)
 
+from segexport import __version__, shown  # noqa: E402, F401 (found by the line above)
+
 
 class RunError(Exception):
     """Ends the run: what happened, what to do, and whether the command line was at fault (exit code 2)."""

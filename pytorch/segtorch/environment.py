@@ -3,13 +3,12 @@
 import os
 import platform
 import subprocess
-import tomllib
 from importlib import metadata
 from pathlib import Path
 
 import torch
 
-from . import REPOSITORY, RunError
+from . import REPOSITORY, RunError, __version__
 
 PACKAGES = (
     "torch",
@@ -41,11 +40,6 @@ def set_arithmetic(args):
         torch.set_num_threads(args.threads)
 
 
-def version():
-    """segtrt's version that this runner belongs to."""
-    return tomllib.loads((REPOSITORY / "Cargo.toml").read_text())["package"]["version"]
-
-
 def processor():
     """The processor's name as the kernel gives it."""
     for line in _read("/proc/cpuinfo").splitlines():
@@ -68,7 +62,7 @@ def facts(device):
     memory = next((x for x in _read("/proc/meminfo").splitlines() if x.startswith("MemTotal:")), ":")
     governor = _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip()
     known = {
-        "segtrt": version(),
+        "segtrt": __version__,
         "commit": _commit(),
         "hostname": platform.node(),
         "system": system.split("=", 1)[1].strip('"') or None,
@@ -116,6 +110,8 @@ def peak_rss_mib():
 
 
 def _commit():
+    if not (REPOSITORY / ".git").exists():
+        return None  # installed: a repository around it is somebody else's
     try:
         asked = ["git", "-C", str(REPOSITORY), "rev-parse", "--short=12", "HEAD"]
         return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip() or None

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from . import RunError, tuning, weights_choice
+from . import RunError, shown, tuning, weights_choice
 from .arguments import AUTO, HALF_WEIGHTS
 from .meta_session import MetaSession
 
@@ -42,10 +42,10 @@ def build_original(tag, choice, edgetam_src):
             quiet = lambda *_: None
             weights = load_random(model, choice.seed, choice.overlay, tag.family, choice.imgsz, quiet)
     except ExportError as error:
-        raise RunError(str(error), "pytorch/README.md says how to install each model's code") from error
+        raise RunError(str(error), f"{shown('pytorch/README.md')} says how to install each model's code") from error
     except ModuleNotFoundError as error:
         raise RunError(
-            f"the Python package {error.name} is missing", "pip install -r pytorch/requirements.txt"
+            f"the Python package {error.name} is missing", f"pip install -r {shown('pytorch/requirements.txt')}"
         ) from error
     weights_choice.verify(choice, weights)
     return model, weights, reference

@@ -7,8 +7,7 @@ import hashlib
 import json
 from statistics import fmean, median, pstdev
 
-from . import rle, tables
-from .environment import version
+from . import __version__, rle, tables
 from .file_stem import file_stem
 from .journal import Journal
 from .records import STAGE_COLUMNS
@@ -115,7 +114,7 @@ class RunFolder:
         else:
             stats.unlink(missing_ok=True)
         head = {
-            "segtrt": version(),
+            "segtrt": __version__,
             "configuration": self.configuration,
             "configuration_sha256": configuration_sha256(self.configuration),
         }

@@ -185,9 +185,7 @@ fn print(out: &Path, files: &[PathBuf], seconds: f64) {
     println!("all steps passed in {seconds:.0} s; the files are in {}", out.display());
     if let Some(first) = files.first() {
         println!("Open first: {}", first.display());
-        println!(
-            "  each colour is one object's mask, a disc its click, the white line its true outline"
-        );
+        println!("  colours: masks of the objects; disc: click; white line: true outline");
     }
     for file in files.iter().skip(1) {
         println!("Then:       {}", file.display());

@@ -101,7 +101,7 @@ pub enum Event {
 pub struct Summary {
     /// Width and height of the clip, pixels.
     pub size: (usize, usize),
-    /// Frames of the clip.
+    /// Frames of the clip, of a video those that were decoded: no more than are tracked.
     pub clip_frames: usize,
     /// The prompted frame.
     pub first: usize,

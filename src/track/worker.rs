@@ -44,7 +44,9 @@ fn run_job() -> Result<()> {
     let stopped = ctrl_c::flag()?;
     let doing = |what: String| child::send(&Event::Doing { what });
     doing(format!("opening {}", job.clip.display()))?;
-    let clip = match dataset::unannotated(&job.clip) {
+    // No more of a long video than is tracked: its frames take 3 bytes a pixel on disk.
+    let most = (job.max_frames > 0).then(|| job.frame.saturating_add(job.max_frames));
+    let clip = match dataset::unannotated(&job.clip, most) {
         Ok(clip) => clip,
         // Ctrl-C reaches ffmpeg too.
         Err(_) if stopped.load(Ordering::Relaxed) => return stop_early(),

@@ -133,12 +133,12 @@ impl Ffmpeg {
         version.unwrap_or("unknown").replace('/', "_")
     }
 
-    /// All frames of `video` at 24 a second, on disk while the value lives.
+    /// The frames of `video` at 24 a second, the first `most` of them or all, on disk while the value lives.
     ///
     /// # Errors
     /// `ffmpeg` cannot be started or reports an error, or there is no space; no file remains then.
-    pub fn frames(&self, video: &Path) -> Result<RawFrames, FfmpegError> {
-        RawFrames::decode(self, video)
+    pub fn frames(&self, video: &Path, most: Option<usize>) -> Result<RawFrames, FfmpegError> {
+        RawFrames::decode(self, video, most)
     }
 }
 

@@ -36,6 +36,7 @@ use host::child;
 use host::colour;
 use host::ctrl_c;
 use host::printable::printable;
+use host::screen_table;
 use host::shell;
 use host::{UsageError, counted};
 use plan::{Resolved, resolve};
@@ -81,7 +82,9 @@ pub fn run(args: BenchArgs) -> Result<Outcome> {
     let outcome = report.outcome();
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}", colour::shown(&table::render(&report.models), &std::io::stdout()))?;
+    let width = screen_table::screen_width().unwrap_or(usize::MAX);
     for remark in report.remarks {
+        let remark = screen_table::wrapped(&remark, width);
         writeln!(out, "{}", colour::shown(&remark, &std::io::stdout()))?;
     }
     for path in report.ended? {

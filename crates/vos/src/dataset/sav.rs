@@ -140,7 +140,7 @@ impl Dataset for SavSplit {
         let (frames, film) = self.sources(video)?;
         let (objects, mut remarks) = self.objects(video)?;
         let frames = match film {
-            Some(film) => Frames::Video(Ffmpeg::find()?.frames(&film)?),
+            Some(film) => Frames::Video(Ffmpeg::find()?.frames(&film, None)?),
             None => Frames::Jpegs(frames),
         };
         for object in &objects {

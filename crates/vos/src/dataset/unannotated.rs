@@ -15,15 +15,15 @@ const LIKE: f64 = 0.7;
 /// Folders between a split and its clips: JPEGImages/480p.
 const SPLIT_DEPTH: usize = 2;
 
-/// Opens the clip at `path`. A video is decoded at 24 frames a second. The frames of a folder are in
+/// Opens the clip at `path`. A video is decoded at 24 frames a second, up to `most` frames. The frames of a folder are in
 /// the order of the numbers that end their names, or of the names.
 ///
 /// # Errors
 /// There is nothing, a folder without JPEG files, or a video that `ffmpeg` cannot decode.
-pub fn unannotated(path: &Path) -> Result<Clip, ClipError> {
+pub fn unannotated(path: &Path, most: Option<usize>) -> Result<Clip, ClipError> {
     let frames = match path {
         path if path.is_dir() => Frames::Jpegs(jpegs(path)?),
-        path if path.is_file() => Frames::Video(Ffmpeg::find()?.frames(path)?),
+        path if path.is_file() => Frames::Video(Ffmpeg::find()?.frames(path, most)?),
         path => return Err(missing(path)),
     };
     let stem = if path.is_dir() { path.file_name() } else { path.file_stem() };
@@ -93,27 +93,27 @@ mod tests {
     #[test]
     fn frames_are_in_the_order_of_their_numbers_from_any_one_on() {
         let dir = tempfile::tempdir().unwrap();
-        let error = unannotated(dir.path()).unwrap_err().to_string();
+        let error = unannotated(dir.path(), None).unwrap_err().to_string();
         assert!(error.contains("an empty folder") && error.contains("JPEG"), "{error}");
         std::fs::write(dir.path().join("cover.png"), "").unwrap();
-        let error = unannotated(dir.path()).unwrap_err().to_string();
+        let error = unannotated(dir.path(), None).unwrap_err().to_string();
         assert!(error.contains("cover.png") && error.contains("ffmpeg"), "{error}");
         for name in ["f_12.jpg", "f_7.JPG", "f_100.jpeg"] {
             std::fs::write(dir.path().join(name), "").unwrap();
         }
-        let clip = unannotated(dir.path()).unwrap();
+        let clip = unannotated(dir.path(), None).unwrap();
         let names: Vec<_> = clip.frames.files().iter().map(|file| listing::name(file)).collect();
         assert_eq!(names, ["f_7.JPG", "f_12.jpg", "f_100.jpeg"]);
-        let near = unannotated(&dir.path().join("covre.png")).unwrap_err().to_string();
+        let near = unannotated(&dir.path().join("covre.png"), None).unwrap_err().to_string();
         assert!(near.contains("cover.png?"), "{near}");
         let inside = dir.path().join("split/JPEGImages/480p");
         std::fs::create_dir_all(inside.join("dog")).unwrap();
         std::fs::write(inside.join("dog/00000.jpg"), "").unwrap();
-        let many = unannotated(&dir.path().join("split")).unwrap_err().to_string();
+        let many = unannotated(&dir.path().join("split"), None).unwrap_err().to_string();
         assert!(many.contains("480p/dog"), "{many}");
-        let near = unannotated(&dir.path().join("splti/JPEGImages")).unwrap_err().to_string();
+        let near = unannotated(&dir.path().join("splti/JPEGImages"), None).unwrap_err().to_string();
         assert!(near.contains("split/JPEGImages?"), "{near}");
-        let gone = unannotated(&dir.path().join("none.mp4")).unwrap_err().to_string();
+        let gone = unannotated(&dir.path().join("none.mp4"), None).unwrap_err().to_string();
         assert!(gone.contains("none.mp4") && gone.contains("does not exist"), "{gone}");
     }
 }

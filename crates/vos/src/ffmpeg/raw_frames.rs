@@ -31,12 +31,16 @@ pub struct RawFrames {
 }
 
 impl RawFrames {
-    /// Decodes a whole video: its first video stream, rotated according to its metadata, at 24
-    /// frames a second.
+    /// Decodes a video: its first video stream, rotated according to its metadata, at 24 frames a second, up to
+    /// `most` frames.
     ///
     /// # Errors
     /// `ffmpeg` cannot be started or reports an error, or there is no space for the frames.
-    pub(super) fn decode(ffmpeg: &Ffmpeg, video: &Path) -> Result<Self, FfmpegError> {
+    pub(super) fn decode(
+        ffmpeg: &Ffmpeg,
+        video: &Path,
+        most: Option<usize>,
+    ) -> Result<Self, FfmpegError> {
         let io = |source| FfmpegError::Io { file: video.into(), source };
         let folder = temporary_folder();
         let temporary = || {
@@ -51,6 +55,9 @@ impl RawFrames {
         let mut input = OsString::from("file:");
         input.push(std::path::absolute(video).map_err(io)?);
         command.arg("-i").arg(input).args(["-map", "0:v:0", "-vf", FILTER]);
+        if let Some(most) = most {
+            command.args(["-frames:v", &most.to_string()]);
+        }
         // Each picture has a header with its size.
         command.args(["-f", "image2pipe", "-c:v", "ppm", "pipe:1"]);
         command.stdout(Stdio::piped()).stderr(log.try_clone().map_err(io)?);

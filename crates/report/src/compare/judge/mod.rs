@@ -118,11 +118,20 @@ fn comparable(comparison: &Comparison) -> Result<()> {
     if sides().any(|(_, side)| compared(side.outcome)) {
         return Ok(());
     }
-    let reasons: BTreeSet<String> = sides()
-        .filter(|(_, side)| side.outcome != Outcome::Reference)
+    let why = |side: &'_ SideReport| side.why.clone().unwrap_or_else(|| "no reason".to_owned());
+    let named = || sides().filter(|(_, side)| side.outcome != Outcome::Reference);
+    let missing: Vec<String> = named()
+        .filter(|(_, side)| side.outcome == Outcome::NotAvailable)
+        .map(|(_, side)| why(side))
+        .collect();
+    // Sides that were refused for want of the reference say the reference's reason again.
+    let again = |side: &SideReport| {
+        side.outcome == Outcome::Refused && missing.iter().any(|known| why(side).ends_with(known))
+    };
+    let reasons: BTreeSet<String> = named()
+        .filter(|(_, side)| !again(side))
         .map(|(model, side)| {
-            let why = side.why.as_deref().unwrap_or("no reason");
-            format!("{} {}: {}: {why}", model.model, side.side, side.outcome.as_str())
+            format!("{} {}: {}: {}", model.model, side.side, side.outcome.as_str(), why(side))
         })
         .collect();
     bail!("nothing can be compared: {}", Vec::from_iter(reasons).join("; "))
