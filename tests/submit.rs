@@ -96,6 +96,9 @@ fn submit(path: &Path) -> assert_cmd::assert::Assert {
     segtrt().arg("submit").arg(path).assert()
 }
 
+/// Damages the results of a board.
+type Damage = fn(&Results<tempfile::TempDir>);
+
 #[test]
 fn whole_results_give_the_row_of_the_board() {
     let results = Results::new();
@@ -115,7 +118,7 @@ fn whole_results_give_the_row_of_the_board() {
 
 #[test]
 fn what_speaks_against_the_rows_is_named() {
-    let cases: [(fn(&Results<tempfile::TempDir>), &str); 6] = [
+    let cases: [(Damage, &str); 6] = [
         (
             |results| results.write("selftest.log", "later\n"),
             "FAILED   files     selftest.log was added",
