@@ -124,10 +124,13 @@ fn with(words: &[&str], flag: impl Into<OsString>, path: &Path) -> Vec<OsString>
     words.iter().map(OsString::from).chain([flag.into(), path.into()]).collect()
 }
 
+/// Flags of both runs of the network. One thread: the network is too small to gain from more. On two
+/// virtual processors two threads had half the rate, and latencies too unsteady for a VALID row.
 fn model_words(args: &DemoArgs) -> Vec<OsString> {
     let flags = [("--onnx-dir", &args.onnx_dir), ("--ort-lib", &args.ort_lib)];
     let given = flags.into_iter().filter_map(|(flag, path)| Some((flag, path.as_ref()?)));
-    given.flat_map(|(flag, path)| [flag.into(), path.into()]).collect()
+    let paths = given.flat_map(|(flag, path)| [flag.into(), path.into()]);
+    paths.chain(["--threads=1".into()]).collect()
 }
 
 /// The first clip, a click on each of its objects, and their true masks, as words of `track`.
