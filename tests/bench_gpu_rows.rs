@@ -4,7 +4,6 @@
 use std::fs;
 
 use predicates::str::contains;
-use serde_json::Value;
 
 use crate::bench_gpu::{PADDED, Setting};
 use crate::support::segtrt;
@@ -99,19 +98,4 @@ fn a_small_clip_behind_a_large_one_has_its_own_peak_of_memory() {
         let [large, small] = [&peaks[0], &peaks[1]].map(|peak| peak.parse::<f64>().unwrap());
         assert!(large > small + 0.5, "{mode}: {peaks:?}");
     }
-}
-
-#[test]
-fn engines_restricted_to_ampere_say_so_in_every_row() {
-    let Some(setting) = Setting::new(1, 4, &PADDED) else { return };
-    let folder = setting.engines(&PADDED.map(|role| (role, "ok")));
-    let file = folder.join("engine.json");
-    let mut manifest: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-    for plan in manifest["plans"].as_array_mut().unwrap() {
-        plan["settings"]["ampere_plus"] = true.into();
-    }
-    fs::write(&file, manifest.to_string()).unwrap();
-    setting.gpu("out").assert().success();
-    let backends = setting.column("out", "backend");
-    assert_eq!(backends, ["tensorrt 8.6.1 fp32 padded ampere+ graph"]);
 }

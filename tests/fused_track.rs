@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
+use serde_json::Value;
 use vos::bundle::Role;
 use vos::precision::Precision;
 
@@ -137,6 +138,25 @@ fn a_steady_frame_has_one_graph_for_all_pieces_and_no_bias() {
         (count(pass, "graph"), count(pass, "alloc"), count(pass, "attention")),
         (3 * FRAMES, 0, 0)
     );
+}
+
+#[test]
+fn engines_restricted_to_ampere_run_no_kernel_of_hopper_and_say_so() {
+    let Some(setting) = Setting::new(1) else { return };
+    let file = setting.engines(Precision::Fp16, &FUSED).join("engine.json");
+    let mut manifest: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    for plan in manifest["plans"].as_array_mut().unwrap() {
+        plan["settings"]["ampere_plus"] = true.into();
+    }
+    fs::write(&file, manifest.to_string()).unwrap();
+    let log = setting.path("log");
+    setting.gpu("out").env("FAKE_CUDA_LOG", &log).assert().success();
+    let text = fs::read_to_string(&log).unwrap();
+    assert!(!text.contains("_hopper") && text.contains("attention_self"), "{text}");
+    let (iou, difference) = setting.against_cpu("out");
+    assert!(iou > 0.98 && difference < 0.02, "{iou} {difference}");
+    let backend = column(&setting.path("out/sav_benchmark_summary.csv"), "backend");
+    assert_eq!(backend, ["tensorrt 8.6.1 fp16 segmented ampere+ graph"]);
 }
 
 /// The comparison with the CPU must be able to fail.

@@ -14,7 +14,6 @@ use super::plan::GpuPlan;
 use super::runner::{ClipRunner, ObjectFrame, PassRequest, Take};
 use cuda::{Gpu, MemoryTag, nvjpeg};
 use execution::TensorRtMemory;
-use runtime::engine::EngineManifest;
 use runtime::pipeline::{
     self, Engines, FrameResult, JpegDecoder, ObjectSpan, PassError, PassPlan, Pipeline,
 };
@@ -68,9 +67,6 @@ impl GpuRunner {
         let start = Instant::now();
         let memory = Arc::new(TensorRtMemory::new(&gpu.tagged(MemoryTag::Weights)));
         let runtime = Runtime::with_memory(&library, memory, None)?;
-        let manifest = EngineManifest::read(dir)?;
-        let ampere_plus = manifest.is_some_and(|manifest| manifest.is_ampere_plus());
-        let gpu = if ampere_plus { gpu.ampere_only() } else { gpu };
         let engines = Engines::open(
             &gpu,
             runtime,
@@ -87,11 +83,12 @@ impl GpuRunner {
             precision: engines.manifest.precision,
             track: steps.track.variant(),
             cuda_parts: Vec::new(),
-            ampere_plus,
+            ampere_plus: engines.manifest.is_ampere_plus(),
             graphs: plan.options.graphs,
             encode_batch: plan.options.batch(),
         };
         let (decoder, memory) = (steps.track.has_cuda_decoder(), steps.memory.engine().is_none());
+        let gpu = engines.manifest.gpu(&gpu);
         let pipeline = Pipeline::new(&gpu, engines, plan.options, nvjpeg.as_ref())?;
         let load_ms = start.elapsed().as_secs_f64() * 1e3;
         let facts = gpu.facts();

@@ -26,8 +26,7 @@ pub fn choose(dir: &Path, manifest: &mut EngineManifest) -> Result<Option<String
     let Some(shapes) = manifest.trunk().map(gemm_shapes) else {
         return Ok(None);
     };
-    let gpu = Gpu::open(0)?;
-    let gpu = if manifest.is_ampere_plus() { gpu.ampere_only() } else { gpu };
+    let gpu = manifest.gpu(&Gpu::open(0)?);
     let library = match CublasLt::open(&gpu) {
         Ok(library) => library,
         // Reported before the build.

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::settings::Settings;
+use cuda::Gpu;
 use cuda::cublaslt::Choices;
 use vos::bundle::fused_part::check_weights_file;
 use vos::bundle::{FusedPart, Manifest, MemoryKeyProjShape, Plans, Role, Trunk, WeightsRecord};
@@ -180,9 +181,16 @@ pub fn engine_dir(
 }
 
 impl EngineManifest {
-    /// Whether all plans are built with `--ampere-plus`: custom kernels then are Ampere's too.
+    /// Whether all plans are built with `--ampere-plus`: custom kernels then are Ampere's too
+    /// ([`Self::gpu`]).
     pub fn is_ampere_plus(&self) -> bool {
         !self.plans.is_empty() && self.plans.iter().all(|plan| plan.settings.ampere_plus)
+    }
+
+    /// `gpu` with the kernels that run between these engines: none of Hopper's if the plans are
+    /// restricted to Ampere's instructions.
+    pub fn gpu(&self, gpu: &Gpu) -> Gpu {
+        if self.is_ampere_plus() { gpu.ampere_only() } else { gpu.clone() }
     }
 
     /// Reads `dir/engine.json`; none where there is none.

@@ -40,6 +40,7 @@ impl StandaloneEncoder {
         dir: &Path,
         manifest: &EngineManifest,
     ) -> Result<Self> {
+        let gpu = &manifest.gpu(gpu);
         let roles = manifest.bundle.encoder_parts().iter().map(|part| part.role).collect();
         let engines = EncoderEngines::of(runtime, gpu.facts().sm, dir, manifest, roles)?;
         let kernels =
