@@ -17,7 +17,7 @@ use vos::logits::Exchange;
 use vos::mask::Mask;
 use vos::predecode::PreparedClip;
 use vos::ranges::{self, Range, within};
-use vos::record::{FrameTime, FrameTimes, MaskSelection};
+use vos::record::{FrameTime, FrameTimes, MaskSelection, SourceAge, ms_between};
 use vos::stage::Stage;
 use vos::tracker::{FrameInput, FrameOutput, Network, Tracker};
 
@@ -132,7 +132,7 @@ pub fn run_pass<N: Network>(
     let mut tracker = Tracker::of_objects(network, geometry, spans.zip(exchanges))?;
     for index in all.indices() {
         let pipeline = ranges::enter(Range::Pipeline);
-        let mut decode_ms = None;
+        let mut decoding = None;
         let mut decoded: Option<RgbImage> = None;
         let frame = match frames.prepared {
             Some(prepared) => FrameInput::Prepared(prepared.frame(index)?),
@@ -140,7 +140,7 @@ pub fn run_pass<N: Network>(
                 let start = Instant::now();
                 let size = geometry.video_size();
                 let image = within(Stage::Decode, || frames.clip.frame(index, size))?;
-                decode_ms = Some(start.elapsed().as_secs_f64() * 1e3);
+                decoding = Some((start, Instant::now()));
                 FrameInput::Pixels(decoded.insert(image))
             }
         };
@@ -154,6 +154,12 @@ pub fn run_pass<N: Network>(
         drop(pipeline);
         // A frame is done when its last object is.
         let latency_ms = steps.last().map_or(0.0, |(_, step)| step.latency_ms);
+        let mask_at = Instant::now();
+        let decode_ms = decoding.map(|(begun, done)| ms_between(begun, done));
+        let age = decoding.map(|(begun, done)| SourceAge {
+            decoded_ms: ms_between(done, mask_at),
+            read_ms: ms_between(begun, mask_at),
+        });
         for (at, mut step) in steps {
             let Some(pass) = passes.get_mut(at) else { continue };
             step.stages[Stage::Decode] = decode_ms;
@@ -161,6 +167,8 @@ pub fn run_pass<N: Network>(
                 frame: index,
                 time: FrameTime::Latency(latency_ms),
                 stages: step.stages,
+                age,
+                end_to_end_ms: decode_ms.map(|ms| ms + latency_ms),
                 ..FrameTimes::default()
             };
             let FrameOutput { mask, objectness, predicted_iou, selection, .. } = step.output;
@@ -170,7 +178,9 @@ pub fn run_pass<N: Network>(
             pass.selections.push(selection);
             pass.logits.extend(step.logits.into_iter().flatten());
             let mask = keep(at, index).then_some(mask);
-            let frame = ObjectFrame { object: at, index, mask, objectness, predicted_iou, times };
+            let object = at;
+            let frame =
+                ObjectFrame { object, index, mask, objectness, predicted_iou, times, mask_at };
             take(frame, decoded.as_ref().map(|image| image.data.as_slice()))?;
         }
     }

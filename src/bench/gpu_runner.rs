@@ -213,7 +213,7 @@ impl ClipRunner for GpuRunner {
         let (width, height) = geometry.video_size();
         let mut refused = None;
         let mut receive = |result: FrameResult<'_>| -> Result<()> {
-            let FrameResult { object, position, results, times, logits, pixels } = result;
+            let FrameResult { object, position, results, times, mask_at, logits, pixels } = result;
             let pass = &mut passes[object];
             let mut mask = None;
             pass.times.push(times);
@@ -242,6 +242,7 @@ impl ClipRunner for GpuRunner {
                 objectness: results.objectness,
                 predicted_iou: results.predicted_iou,
                 times,
+                mask_at,
             };
             take(frame, pixels).map_err(|error| {
                 refused = Some(error);

@@ -7,10 +7,12 @@ crash.
 */
 
 pub(crate) mod clip_run;
+mod encode_stage;
 pub(crate) mod gpu_runner;
 pub(crate) mod load;
 mod mask_file;
 pub(crate) mod object_error;
+mod object_files;
 mod object_run;
 mod overlay_file;
 pub mod plan;

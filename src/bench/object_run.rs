@@ -13,9 +13,7 @@ use anyhow::Context;
 use host::{process_memory, program};
 use runtime::pipeline::Mode;
 use vos::dataset::{Clip, ObjectTruth};
-use vos::files;
 use vos::geometry::Geometry;
-use vos::overlay::{OverlayWriter, THUMBNAILS};
 use vos::predecode::{PreparedClip, WantedFrames};
 use vos::prompt::{ObjectPrompt, Prompt};
 use vos::ranges::{self, Range};
@@ -28,14 +26,14 @@ use vos::tracker::NetworkPrompt;
 use vos::verdict::{self, Evidence};
 
 use super::clip_run::{ClipPass, Frames, Span, all_frames};
-use super::mask_file;
+use super::encode_stage::{self, EncodePlan};
 use super::object_error::ObjectError;
-use super::overlay_file::{self, Shown};
+use super::overlay_file::Shown;
 use super::plan::BenchPlan;
 use super::progress::{Doing, Progress};
 use super::runner::{ClipRunner, PassRequest, Tracked};
 use super::scoring::score;
-use super::teacher::{self, Teachers};
+use super::teacher::Teachers;
 
 /// What stays the same for all objects of a worker.
 pub struct ObjectRunner<'a> {
@@ -212,12 +210,21 @@ impl ObjectRunner<'_> {
             let mark = self.telemetry.map(Telemetry::mark);
             let request = request(tracked, exchanges.as_slice());
             let mut count = || tell(Doing::Tracking);
-            let passes = self.runner.run_pass(request, repeats, &keep, &mut count)?;
+            let keys = ready.iter().map(|ready| &ready.key).collect::<Vec<_>>();
+            let stage = EncodePlan::of(self.plan, geometry, run);
+            let encoded = stage.zip(encode_stage::stem_of(&keys));
+            let (passes, output) = match encoded {
+                None => (self.runner.run_pass(request, repeats, &keep, &mut count)?, None),
+                Some((plan, stem)) => {
+                    encode_stage::run_pass(self.runner, request, &stem, plan, &keep, &mut count)?
+                }
+            };
             let observed = self.telemetry.zip(mark).map(|(gpu, mark)| gpu.since(mark));
             let observed = observed.map(|seen| seen.beside_idle(self.plan.idle_processes));
             for ((ready, object), pass) in ready.iter_mut().zip(tracked).zip(passes) {
                 let observed = observed.map(|seen| seen.of_frames(pass.times.len(), fed));
                 let mut row = self.row(&ready.key, run, clip, geometry, object.span, &pass);
+                row.overlay = output.as_deref().and_then(|path| self.shown_overlay(path));
                 let (truth, span) = (ready.truth, object.span);
                 let mut scored = || tell(Doing::Scoring);
                 let mut done = self.score(&mut row, truth, span, &pass, observed, &mut scored);
@@ -337,38 +344,6 @@ impl ObjectRunner<'_> {
         let runner = program::runner().as_deref().map(verdict::runner);
         let findings = row.verdict.findings.drain(..).chain(exchange).chain(runner).collect();
         row.verdict = Verdict::of(findings);
-        Ok(())
-    }
-
-    /// Mask, overlay and logits files of a pass, as far as they are wanted; its row gets the
-    /// overlay's path. `wrote` hears of each mask.
-    fn write_files(
-        &self,
-        row: &mut RunRecord,
-        shown: Shown<'_>,
-        geometry: &Geometry,
-        pass: &ClipPass,
-        wrote: &mut dyn FnMut(),
-    ) -> Result<(), ObjectError> {
-        let out_dir = &self.plan.out_dir;
-        if self.plan.save_masks {
-            let name = format!("{}.json", row.key.file_stem());
-            mask_file::write(&out_dir.join(files::MASKS), &name, pass, wrote)?;
-        }
-        if self.plan.save_logits {
-            let side = self.runner.manifest().contract.low_size;
-            teacher::write(out_dir, &row.key, side, pass)?;
-        }
-        if self.plan.save_overlays {
-            let stride = self.plan.strides.input;
-            let writer = OverlayWriter::create(out_dir, &row.key, geometry.video_size(), stride)?;
-            let path = overlay_file::write(writer, shown, pass, wrote)?;
-            // Below the run folder, which may be moved or collected.
-            let inside = path.strip_prefix(out_dir).unwrap_or(&path);
-            row.overlay = Some(inside.display().to_string());
-            let stem = row.key.file_stem();
-            overlay_file::write_thumbnails(&out_dir.join(THUMBNAILS), &stem, shown, pass)?;
-        }
         Ok(())
     }
 }

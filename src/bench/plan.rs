@@ -18,6 +18,7 @@ use vos::precision::Precision;
 use vos::predecode::Values;
 use vos::preprocess::Filter;
 use vos::prompt::PromptPolicy;
+use vos::record::EncodeStage;
 use vos::strides::Strides;
 use vos::track_variant::TrackVariant;
 
@@ -57,6 +58,9 @@ pub struct BenchPlan {
     pub out_dir: PathBuf,
     /// Whether overlays are written.
     pub save_overlays: bool,
+    /// The encode stage; none: nothing is encoded while frames are timed.
+    #[serde(default)]
+    pub encode: Option<EncodeStage>,
     /// Whether every mask is written.
     pub save_masks: bool,
     /// Whether the logits of every frame are written.

@@ -5,6 +5,8 @@ A backend that tracks step by step on the host is driven by the tracker; a GPU r
 itself.
 */
 
+use std::time::Instant;
+
 use super::clip_run::{ClipPass, Frames, Span, run_pass};
 use super::object_error::ObjectError;
 use vos::bundle::Manifest;
@@ -44,6 +46,8 @@ pub struct ObjectFrame {
     pub predicted_iou: f32,
     /// Times of the frame, which its objects share.
     pub times: FrameTimes,
+    /// When its mask was in host memory.
+    pub mask_at: Instant,
 }
 
 /// Takes a finished frame of an object and, where the host decoded it, its pixels: interleaved RGB

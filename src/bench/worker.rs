@@ -202,6 +202,7 @@ fn conditions(job: &Job, model: &BenchModel, manifest: &Manifest) -> Conditions 
             video_decoder: None,
         }),
         strides: job.plan.strides,
+        encode: job.plan.encode,
         ..Conditions::default()
     }
 }

@@ -23,6 +23,8 @@ use vos::mask::{Mask, PixelBox};
 use vos::overlay::{Corner, ObjectLayer, OverlayWriter, paint_objects, paint_text};
 use vos::palette_png;
 use vos::prompt::Prompt;
+use vos::ranges;
+use vos::stage::Stage;
 
 /// Frames that show the prompt, the prompted one included. Objects soon leave the place of their
 /// click.
@@ -110,6 +112,7 @@ impl<'a> Output<'a> {
         objects: &[ObjectFrame],
         pixels: Option<&[u8]>,
     ) -> Result<()> {
+        let _encode = ranges::enter(Stage::Encode);
         let started = Instant::now();
         let seen = self.job.objects.iter().zip(objects);
         let masks: Vec<(u8, &Mask)> =

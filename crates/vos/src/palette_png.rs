@@ -3,6 +3,7 @@ Masks of several objects as one indexed PNG, as DAVIS and SA-V's tools write the
 index is the id of its object, 0 is background.
 */
 
+use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
@@ -15,7 +16,20 @@ use crate::mask::Mask;
 ///
 /// # Errors
 /// A mask has another size, or the file cannot be written.
-pub fn write(path: &Path, (width, height): (usize, usize), masks: &[(u8, &Mask)]) -> Result<()> {
+pub fn write(path: &Path, size: (usize, usize), masks: &[(u8, &Mask)]) -> Result<()> {
+    write_ids(path, size, &ids(size, masks)?)
+}
+
+/// The PNG of `masks` into `out`, as [`write`] has it in a file.
+///
+/// # Errors
+/// A mask has another size, or `out` fails.
+pub fn encode(out: impl Write, size: (usize, usize), masks: &[(u8, &Mask)]) -> Result<()> {
+    encode_ids(out, size, &ids(size, masks)?)
+}
+
+/// The id of each pixel.
+fn ids((width, height): (usize, usize), masks: &[(u8, &Mask)]) -> Result<Vec<u8>> {
     let mut ids = vec![0_u8; width * height];
     let mut order: Vec<&(u8, &Mask)> = masks.iter().collect();
     order.sort_by_key(|(id, _)| std::cmp::Reverse(*id));
@@ -30,26 +44,28 @@ pub fn write(path: &Path, (width, height): (usize, usize), masks: &[(u8, &Mask)]
             ids[y * width + x] = *id;
         }
     }
-    write_ids(path, (width, height), &ids)
+    Ok(ids)
 }
 
 /// Writes `ids`, one for each pixel in row-major order.
 ///
 /// # Errors
 /// There are not `width` × `height` ids, or the file cannot be written.
-pub fn write_ids(path: &Path, (width, height): (usize, usize), ids: &[u8]) -> Result<()> {
+pub fn write_ids(path: &Path, size: (usize, usize), ids: &[u8]) -> Result<()> {
+    atomic::write(path, |file| encode_ids(file, size, ids))
+}
+
+fn encode_ids(out: impl Write, (width, height): (usize, usize), ids: &[u8]) -> Result<()> {
     ensure!(ids.len() == width * height, "{} ids for {width}x{height} pixels", ids.len());
     let size = (u32::try_from(width)?, u32::try_from(height)?);
-    atomic::write(path, |file| {
-        let mut encoder = png::Encoder::new(file, size.0, size.1);
-        encoder.set_color(png::ColorType::Indexed);
-        encoder.set_depth(png::BitDepth::Eight);
-        encoder.set_compression(png::Compression::Fast);
-        encoder.set_palette(palette());
-        let mut writer = encoder.write_header().context("the PNG header")?;
-        writer.write_image_data(ids).context("the PNG pixels")?;
-        Ok(writer.finish()?)
-    })
+    let mut encoder = png::Encoder::new(out, size.0, size.1);
+    encoder.set_color(png::ColorType::Indexed);
+    encoder.set_depth(png::BitDepth::Eight);
+    encoder.set_compression(png::Compression::Fast);
+    encoder.set_palette(palette());
+    let mut writer = encoder.write_header().context("the PNG header")?;
+    writer.write_image_data(ids).context("the PNG pixels")?;
+    Ok(writer.finish()?)
 }
 
 /// The colour map of PASCAL VOC, which DAVIS uses: the bits of an index, three at a time, are the

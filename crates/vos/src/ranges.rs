@@ -3,7 +3,7 @@ Named ranges for a profiler: an outer range a frame and one range a stage, in th
 
 ```text
 pipeline ──────────────────────────────────────────────────────────┐
-  decode  upload  preprocess  encoder  prompt|track  postprocess  memory  download
+  decode  upload  preprocess  encoder  prompt|track  postprocess  memory  download  encode
 ```
 
 The frames of a warm-up pass lie in a range `warmup`, so that a reader of the report can leave them out.
@@ -11,7 +11,7 @@ The frames of a warm-up pass lie in a range `warmup`, so that a reader of the re
 `nsys profile -t nvtx` shows them above the kernels that they enclose. Without a profiler a range
 costs a load and a branch (`cargo bench --bench ranges`), so they are always compiled in. A range
 belongs to the thread that entered it and ends, innermost first, where its guard is dropped. The
-`decode` ranges of a decoding thread have no `pipeline` around them.
+`decode` ranges of a decoding thread and the `encode` ranges have no `pipeline` around them.
 */
 
 use std::ffi::CStr;

@@ -26,6 +26,8 @@ pub enum Stage {
     Postprocess,
     /// Result back to the host.
     Download,
+    /// Overlay or masks into their file; only where a run encodes them.
+    Encode,
 }
 
 /// Of each stage: profiler range, column of the tables, label in the report.
@@ -39,11 +41,12 @@ const NAMES: [(&CStr, &str, &str); Stage::COUNT] = [
     (c"memory", "memory_ms", "Inference: memory"),
     (c"postprocess", "postprocess_ms", "Postprocessing"),
     (c"download", "download_ms", "Device to host"),
+    (c"encode", "encode_ms", "Encode"),
 ];
 
 impl Stage {
     /// Number of stages.
-    pub const COUNT: usize = 9;
+    pub const COUNT: usize = 10;
 
     /// All stages in the order of the pipeline.
     pub const ALL: [Self; Self::COUNT] = [
@@ -56,6 +59,7 @@ impl Stage {
         Self::Memory,
         Self::Postprocess,
         Self::Download,
+        Self::Encode,
     ];
 
     /// Name of its profiler range.

@@ -1,4 +1,5 @@
 use std::path::Path;
+use std::time::Instant;
 
 use serde_json::json;
 
@@ -65,9 +66,16 @@ impl ClipRunner for Resting<'_> {
             pass.predicted_iou.push(1.0);
             pass.selections.push(None);
             let mask = keep(0, frame).then(|| mask.clone());
-            let (objectness, predicted_iou) = (1.0, 1.0);
-            let frame =
-                ObjectFrame { object: 0, index: frame, mask, objectness, predicted_iou, times };
+            let (objectness, predicted_iou, mask_at) = (1.0, 1.0, Instant::now());
+            let frame = ObjectFrame {
+                object: 0,
+                index: frame,
+                mask,
+                objectness,
+                predicted_iou,
+                times,
+                mask_at,
+            };
             take(frame, None)?;
         }
         Ok(vec![pass])

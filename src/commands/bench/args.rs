@@ -20,6 +20,7 @@ use vos::geometry::GeometryKind;
 use vos::metrics::MetricsKind;
 use vos::preprocess::Filter;
 use vos::prompt::{PromptKind, PromptPolicy};
+use vos::record::EncodeStage;
 use vos::track_variant::TrackVariant;
 
 /// What to measure and where to write it.
@@ -110,6 +111,10 @@ pub struct BenchArgs {
         value_enum
     )]
     pub save_overlays: Toggle,
+    /// Time an encode stage: overlay (mp4 with ffmpeg, else PNG) or masks (PNG), inside each frame's
+    /// time or beside it on another thread, such as overlay,inside [place: beside].
+    #[arg(long, help_heading = MEASURING, value_name = "OUTPUT[,PLACE]")]
+    pub encode: Option<EncodeStage>,
     /// Write every predicted mask as COCO RLE, one JSON file per object and model.
     #[arg(long, help_heading = OUTPUT)]
     pub save_masks: bool,

@@ -4,6 +4,7 @@
 
 mod args;
 mod dead_flags;
+mod encode_stage;
 pub(in crate::commands) mod engines;
 mod gpu_only;
 mod kept;
@@ -11,6 +12,7 @@ pub(in crate::commands) mod models;
 pub(in crate::commands) mod plan;
 mod remarks;
 mod shard;
+mod source_targets;
 pub(in crate::commands) mod table;
 mod timed_region;
 
@@ -266,6 +268,9 @@ pub(in crate::commands) fn configuration(plan: &BenchPlan) -> Result<Configurati
     }
     if plan.save_logits {
         more = more.with("save_logits", true);
+    }
+    if let Some(stage) = plan.encode {
+        more = more.with("encode", stage.to_string());
     }
     if let Some(ShardPlan { shard, selection, .. }) = &plan.shard {
         let Shard { part, of } = shard;

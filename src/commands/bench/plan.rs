@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 
 use super::args::{BackendChoice, BenchArgs, GpuArgs, Toggle};
+use super::encode_stage;
 use super::gpu_only;
 use super::models::{absolute, models};
 use super::shard::{self, Limits};
@@ -48,6 +49,7 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
     gpu_only::check(args)?;
     let predecoded = predecoded(args)?;
     one_frame_at_a_time(args)?;
+    encode_stage::check(args)?;
     let split_dir = split_dir(args)?;
     let split = dataset::open(&split_dir, &args.split_name)?;
     let (models, left_out) = models(args)?;
@@ -82,6 +84,7 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
         profile_runs: args.profile_runs as usize,
         out_dir,
         save_overlays: args.save_overlays == Toggle::On,
+        encode: args.encode,
         save_masks: args.save_masks,
         save_logits: args.save_logits,
         teacher: args.teacher.as_deref().map(absolute),

@@ -4,6 +4,7 @@ Remarks below the table of a bench: INVALID rows, short rows, and time outside t
 
 use std::collections::BTreeMap;
 
+use super::source_targets;
 use host::{are, counted};
 use vos::record::{Judgement, SummaryRecord, Weight};
 use vos::stats;
@@ -25,6 +26,7 @@ pub fn remarks<'a>(rows: impl Iterator<Item = &'a SummaryRecord>) -> Vec<String>
         [invalid(rows), unjudged(rows), residue(rows)]
             .into_iter()
             .flatten()
+            .chain(source_targets::remarks(rows))
             .map(|said| format!("{model}: {said}"))
             .collect::<Vec<_>>()
     };
@@ -136,5 +138,33 @@ mod tests {
         ];
         assert_eq!(remarks(rows.iter()), expected);
         assert!(remarks([row("a", 9.9, &[])].iter()).is_empty());
+    }
+
+    #[test]
+    fn clips_of_1080p_and_4k_have_a_target() {
+        let of_size = |model: &str, size, findings: &[(&str, Weight)]| {
+            let mut row = row(model, 9.9, findings);
+            row.pooled.input_size = Some(size);
+            row
+        };
+        let rows = [
+            of_size("a", [1080, 1920], &[]),
+            of_size("a", [2160, 3840], &[]),
+            of_size("b", [1920, 1080], &[("drift", Weight::Fault)]),
+            of_size("c", [720, 1280], &[]),
+        ];
+        let found = remarks(rows.iter());
+        let of_b =
+            "b: target 1080p source ≥ 60 FPS: INVALID rows, 100.00 FPS, decoding not included";
+        assert_eq!(
+            found[0],
+            "a: target 1080p source ≥ 60 FPS: pass, 100.00 FPS, decoding not included"
+        );
+        assert_eq!(
+            found[1],
+            "a: target 4K source ≥ 30 FPS: pass, 100.00 FPS, decoding not included"
+        );
+        assert_eq!(found[3..], [of_b]);
+        assert!(found[2].starts_with("b: 1 of 1 row is INVALID"), "{found:?}");
     }
 }

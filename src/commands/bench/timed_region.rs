@@ -4,6 +4,7 @@ The definition of the timed region, for the sidecar: a sentence that depends on 
 
 use crate::bench::plan::BenchPlan;
 use runtime::pipeline::Mode;
+use vos::record::EncodePlace;
 
 /// Definition of the timed region, for the sidecar.
 const TIMED_REGION: &str = "One frame's latency runs from its RGB pixels in host memory to its \
@@ -50,6 +51,20 @@ const TEACHER_FORCED: &str = " Teacher-forced: not a measurement of speed. On ev
 const LOGITS_SAVED: &str = " Not a measurement of speed: every frame handed out its \
     low-resolution logits between its mask and its memory.";
 
+/// Addition for `--encode`.
+const ENCODED: &str = " A frame's encode stage (encode_ms) begins when all its masks are in host \
+    memory and ends when the file has the frame's bytes, or when ffmpeg, a process of its own, has \
+    taken them; ffmpeg's last frames and the file's end are outside. end_to_end_* run to the end \
+    of this stage.";
+
+/// Its place.
+const INSIDE: &str = " It is inside: a frame's latency is the sum of its time on the network and \
+    of this stage, and where frames overlap an interval runs from encoded frame to encoded frame.";
+
+/// Its other place.
+const BESIDE: &str = " It is beside, on another thread and outside latency and fps; the pass waits \
+    where 8 frames are queued.";
+
 /// Definition of the timed region of this bench.
 pub fn timed_region(plan: &BenchPlan) -> String {
     let more = match plan.mode() {
@@ -69,5 +84,10 @@ pub fn timed_region(plan: &BenchPlan) -> String {
     let gpu = plan.gpu.as_ref();
     let nvjpeg =
         gpu.filter(|gpu| !gpu.options.jpeg_decoder.is_turbo()).map_or("", |_| DECODED_BY_NVJPEG);
-    format!("{region}{}{nvjpeg}{exchange}", more.concat())
+    let encode = match plan.encode.map(|stage| stage.place) {
+        None => String::new(),
+        Some(EncodePlace::Inside) => format!("{ENCODED}{INSIDE}"),
+        Some(EncodePlace::Beside) => format!("{ENCODED}{BESIDE}"),
+    };
+    format!("{region}{}{nvjpeg}{exchange}{encode}", more.concat())
 }

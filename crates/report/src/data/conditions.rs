@@ -12,7 +12,7 @@ use crate::input::{ResultRow, RunSource};
 use vos::files::OTHER_DEVICES;
 
 /// Columns whose values are never mixed, the most familiar first.
-pub const COLUMNS: [&str; 12] = [
+pub const COLUMNS: [&str; 13] = [
     "precision",
     "imgsz",
     "mode",
@@ -25,6 +25,7 @@ pub const COLUMNS: [&str; 12] = [
     "metrics",
     "fidelity",
     "cudnn_benchmark",
+    "encode",
 ];
 
 /// Settings of a run that change its speed and have no column. The GPU pipeline's settings are
@@ -80,6 +81,11 @@ impl Conditions {
     /// Whether frames were decoded and resized before the run.
     pub fn are_predecoded(&self) -> bool {
         self.get("fidelity").is_some_and(is_predecoded)
+    }
+
+    /// Whether another thread encoded the frames, outside their time.
+    pub fn encode_beside(&self) -> bool {
+        self.get("encode").is_some_and(|stage| stage.ends_with(",beside"))
     }
 
     /// The value of a column.
@@ -141,6 +147,8 @@ pub fn in_words(column: &str, value: Option<&str>) -> String {
         ("imgsz", Some(value)) => format!("{value} px"),
         ("input_frame_stride", Some(value)) => format!("stride {value}"),
         ("cudnn_benchmark", Some(value)) => format!("cudnn benchmark {value}"),
+        ("encode", Some(value)) => format!("encode {value}"),
+        ("encode", None) => "no encode stage".to_owned(),
         ("metrics", Some(value)) => format!("{value} metrics"),
         ("prompt_policy", Some(value)) => format!("{value} prompts"),
         (column, Some(value)) if COLUMNS.contains(&column) => value.to_owned(),

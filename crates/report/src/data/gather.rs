@@ -13,7 +13,7 @@ use super::conditions::{Conditions, apart, place, settings};
 use super::group::{Counts, Group};
 use super::platforms::PlaceKind;
 use super::stat::{Stat, stat};
-use super::{bandwidth, frames, memory, reasons, stages};
+use super::{bandwidth, clip_sizes, frames, memory, reasons, stages};
 use crate::input::{RecordedPass, ResultRow, RunSource, TEXT_COLUMNS, Validity};
 
 /// Numeric columns that are not measurements.
@@ -161,7 +161,8 @@ fn group(key: Key, name: String, platform: String, members: &Members<'_>) -> Gro
     Group {
         device_memory: memory::of(&gpu_facts, conditions.get("device"), &stats, &observed_max),
         frames: frames::of(&passes, overlapping),
-        stages: stages::of(&passes, &valid, overlapping),
+        stages: stages::of(&passes, &valid, overlapping, conditions.encode_beside()),
+        by_size: clip_sizes::of(rows),
         objects,
         weights: (!weights.is_empty()).then(|| weights.into_iter().collect::<Vec<_>>().join("; ")),
         predecessor: members.sources.iter().all(|source| source.is_predecessors()),
@@ -207,7 +208,7 @@ fn count(rows: &[&ResultRow]) -> Counts {
     counts
 }
 
-fn stats_of(valid: &[&ResultRow], measured: &[&ResultRow]) -> BTreeMap<String, Stat> {
+pub(super) fn stats_of(valid: &[&ResultRow], measured: &[&ResultRow]) -> BTreeMap<String, Stat> {
     let mut columns = BTreeSet::new();
     for row in measured {
         columns.extend(row.columns());

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::bandwidth::Bandwidth;
+use super::clip_sizes::OfSize;
 use super::conditions::Conditions;
 use super::frames::Frames;
 use super::memory::DeviceMemory;
@@ -108,6 +109,9 @@ pub struct Group {
     pub frames: Option<Frames>,
     /// Stages of a frame's time.
     pub stages: Option<StageTable>,
+    /// Statistics of the rows by the size of their clips.
+    #[serde(skip)]
+    pub by_size: Vec<OfSize>,
     /// Memory of the GPU as a whole.
     pub device_memory: Option<DeviceMemory>,
     /// Clips and objects with a measured row.

@@ -5,6 +5,7 @@ stages, sensors, and hints. The page and `--json` show the same.
 
 mod bandwidth;
 pub(crate) mod best;
+mod clip_sizes;
 pub(crate) mod compared;
 mod conditions;
 mod frames;
@@ -23,6 +24,7 @@ mod stat;
 
 pub use bandwidth::Bandwidth;
 pub use best::Best;
+pub use clip_sizes::{OfSize, Size};
 pub use compared::{ComparedModel, ComparedSide};
 pub use conditions::COLUMNS as CONDITIONS;
 pub use frames::{Frames, Series};

@@ -42,7 +42,7 @@ pub struct StageLine {
     pub per_frame_ms: Option<f64>,
     /// Mean over the frames with the stage, ms.
     pub where_it_ran_ms: Option<f64>,
-    /// Share of the frame's time, %; decoding is outside it.
+    /// Share of the frame's time, %; none for a stage outside it, such as decoding.
     pub percent_of_frame: Option<f64>,
     /// Share of decoding and frame together, %.
     pub percent_of_all: Option<f64>,
@@ -55,18 +55,32 @@ impl StageTable {
     }
 }
 
+/// A run without an encode stage lacks nothing.
+fn has_place(line: &StageLine) -> bool {
+    line.column != Stage::Encode.column() || line.per_frame_ms.is_some()
+}
+
 /// Sum of a stage's times, ms, and the frames on which it ran.
 type Sum = (f64, usize);
 
 /// From a group's passes, else from its rows; `None` if neither has a stage.
-pub fn of(passes: &[&RecordedPass], rows: &[&ResultRow], overlapping: bool) -> Option<StageTable> {
+/// `encode_beside`: the encode stage is outside the frame's time.
+pub fn of(
+    passes: &[&RecordedPass],
+    rows: &[&ResultRow],
+    overlapping: bool,
+    encode_beside: bool,
+) -> Option<StageTable> {
     let exact = from_passes(passes);
     let (from, (frames, total_ms, sums)) = match exact {
         Some(sums) => ("frames", sums),
         None => ("columns", from_rows(rows)?),
     };
     let count = frames as f64;
-    let inside: f64 = sums.iter().skip(DECODE + 1).map(|(sum, _)| sum).sum();
+    let is_inside =
+        |stage: Stage| stage != Stage::Decode && !(stage == Stage::Encode && encode_beside);
+    let stages = Stage::ALL.into_iter().zip(&sums);
+    let inside: f64 = stages.filter(|(stage, _)| is_inside(*stage)).map(|(_, (sum, _))| sum).sum();
     let whole = if overlapping { inside } else { total_ms };
     let decode = sums[DECODE].0;
     let line = |stage: Stage| {
@@ -77,7 +91,7 @@ pub fn of(passes: &[&RecordedPass], rows: &[&ResultRow], overlapping: bool) -> O
             label: stage.label(),
             per_frame_ms: measured.then_some(sum / count),
             where_it_ran_ms: measured.then_some(sum / ran as f64),
-            percent_of_frame: (measured && stage != Stage::Decode).then_some(100.0 * sum / whole),
+            percent_of_frame: (measured && is_inside(stage)).then_some(100.0 * sum / whole),
             percent_of_all: (measured && sums[DECODE].1 > 0)
                 .then_some(100.0 * sum / (whole + decode)),
         }
@@ -88,7 +102,7 @@ pub fn of(passes: &[&RecordedPass], rows: &[&ResultRow], overlapping: bool) -> O
         overlapping,
         frame_ms: total_ms / count,
         unexplained_ms: (!overlapping).then_some((total_ms - inside) / count),
-        lines: Stage::ALL.into_iter().map(line).collect(),
+        lines: Stage::ALL.into_iter().map(line).filter(has_place).collect(),
     })
 }
 
@@ -156,7 +170,7 @@ mod tests {
         pass.stages[ENCODER] = sum(40.0, 4);
         pass.stages[PROMPT] = sum(30.0, 1);
         pass.stages[TRACK] = sum(20.0, 3);
-        let table = of(&[&pass], &[], false).unwrap();
+        let table = of(&[&pass], &[], false, false).unwrap();
         assert_eq!((table.from, table.frames, table.frame_ms), ("frames", 4, 25.0));
         assert_eq!(table.unexplained_ms, Some(2.5));
         let prompt = &table.lines[PROMPT];
@@ -171,11 +185,31 @@ mod tests {
     }
 
     #[test]
+    fn encoding_on_another_thread_is_outside_the_frame() {
+        let mut pass = RecordedPass { latencies_ms: vec![10.0], ..RecordedPass::default() };
+        pass.stages[ENCODER] = sum(8.0, 1);
+        let encode = |table: &StageTable| {
+            let line = table.lines.iter().find(|line| line.column == "encode_ms")?;
+            Some((line.per_frame_ms, line.percent_of_frame))
+        };
+        let table = of(&[&pass], &[], false, false).unwrap();
+        assert_eq!(encode(&table), None);
+        pass.stages[Stage::Encode as usize] = sum(2.0, 1);
+        let inside = of(&[&pass], &[], false, false).unwrap();
+        assert_eq!(
+            (inside.unexplained_ms, encode(&inside)),
+            (Some(0.0), Some((Some(2.0), Some(20.0))))
+        );
+        let beside = of(&[&pass], &[], false, true).unwrap();
+        assert_eq!((beside.unexplained_ms, encode(&beside)), (Some(2.0), Some((Some(2.0), None))));
+    }
+
+    #[test]
     fn overlapping_stages_are_shares_of_their_sum() {
         let mut pass = RecordedPass { latencies_ms: vec![10.0, 10.0], ..RecordedPass::default() };
         pass.stages[ENCODER] = sum(30.0, 2);
         pass.stages[TRACK] = sum(10.0, 1);
-        let table = of(&[&pass], &[], true).unwrap();
+        let table = of(&[&pass], &[], true, false).unwrap();
         assert_eq!(table.lines[ENCODER].percent_of_frame, Some(75.0));
         assert_eq!((table.unexplained_ms, table.frame_ms), (None, 10.0));
     }
@@ -183,9 +217,14 @@ mod tests {
     #[test]
     fn without_stages_there_is_no_table() {
         assert_eq!(
-            of(&[&RecordedPass { latencies_ms: vec![1.0], ..RecordedPass::default() }], &[], false),
+            of(
+                &[&RecordedPass { latencies_ms: vec![1.0], ..RecordedPass::default() }],
+                &[],
+                false,
+                false
+            ),
             None
         );
-        assert_eq!(of(&[], &[], false), None);
+        assert_eq!(of(&[], &[], false, false), None);
     }
 }

@@ -48,8 +48,9 @@ fn draw(
     let rows: Vec<StackRow> = groups
         .iter()
         .map(|(group, table)| {
-            // Decoding, the first line, is outside the frame's time.
+            // Decoding, the first line, is outside the frame's time, and encoding may be.
             let inside = table.lines.iter().enumerate().skip(1);
+            let inside = inside.filter(|(_, line)| line.percent_of_frame.is_some());
             let mut parts: Vec<(usize, f64)> =
                 inside.filter_map(|(at, line)| Some((at - 1, line.per_frame_ms?))).collect();
             parts.extend(table.unexplained_ms.filter(|rest| *rest > 0.0).map(|rest| (REST, rest)));
@@ -58,7 +59,8 @@ fn draw(
         .collect();
     let present =
         |series: usize| rows.iter().any(|row| row.parts.iter().any(|(at, _)| *at == series));
-    let labels = groups[0].1.lines.iter().skip(1).map(|line| line.label).enumerate();
+    let all = groups.iter().map(|(_, table)| &table.lines).max_by_key(|lines| lines.len())?;
+    let labels = all.iter().skip(1).map(|line| line.label).enumerate();
     let series: Vec<(usize, &str)> =
         labels.chain([(REST, "Outside all stages")]).filter(|(at, _)| present(*at)).collect();
     let descriptions = groups.iter().map(|(group, table)| {

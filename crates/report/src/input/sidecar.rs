@@ -166,7 +166,7 @@ struct WrittenVerdict {
 #[derive(Default)]
 struct WrittenTimes {
     latencies_ms: Vec<f64>,
-    stages: [StageSum; 9],
+    stages: [StageSum; Stage::COUNT],
 }
 
 impl WrittenPass {

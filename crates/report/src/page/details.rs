@@ -112,6 +112,7 @@ fn breakdown(name: &str, group: &Group, stages: &StageTable) -> Table {
     for line in &stages.lines {
         let share = match line.column {
             "decode_ms" => Cell::missing("outside"),
+            "encode_ms" if line.percent_of_frame.is_none() => Cell::missing("outside"),
             _ => number(line.percent_of_frame, 1),
         };
         let cells = vec![

@@ -4,8 +4,8 @@ Compares groups with targets.
 
 use serde::Serialize;
 
-use super::Targets;
-use crate::data::Group;
+use super::{Target, Targets};
+use crate::data::{Group, OfSize};
 use crate::input::NsysReport;
 
 /// Result of a target.
@@ -105,11 +105,18 @@ pub fn judge(targets: &Targets, groups: &[Group], nsys: &[NsysReport]) -> Verdic
     let mut results = Vec::new();
     for (at, group) in groups.iter().enumerate() {
         for target in targets.list.iter().filter(|target| target.is_for(group)) {
-            let (value, basis) = measured(&target.metric, group, profile)
-                .map_or((None, String::new()), |(v, b)| (Some(v), b));
+            let clips = target
+                .size()
+                .and_then(|size| group.by_size.iter().find(|clips| clips.size == size));
+            let found = match target.size() {
+                None => measured(&target.metric, group, profile),
+                Some(_) => clips.and_then(|clips| of_clips(target, group, clips)),
+            };
+            let invalid = clips.map_or(group.invalid, |clips| clips.invalid);
+            let (value, basis) = found.map_or((None, String::new()), |(v, b)| (Some(v), b));
             let state = match value {
                 None => State::NotMeasured,
-                Some(_) if group.invalid => State::Invalid,
+                Some(_) if invalid => State::Invalid,
                 Some(value) if target.holds(value) => State::Pass,
                 Some(_) => State::Fail,
             };
@@ -127,6 +134,14 @@ pub fn judge(targets: &Targets, groups: &[Group], nsys: &[NsysReport]) -> Verdic
         }
     }
     Verdicts { from: targets.from.clone(), results }
+}
+
+/// The value of a column over the clips of one size.
+fn of_clips(target: &Target, group: &Group, clips: &OfSize) -> Option<(f64, String)> {
+    let stat = clips.stats.get(&target.metric)?;
+    let mode = group.conditions.get("mode").unwrap_or("unknown");
+    let rows = stat.n;
+    Some((stat.mean, format!("{rows} rows of {} clips, {mode} mode", target.source)))
 }
 
 /// The value of a metric and its source.
@@ -157,7 +172,12 @@ fn measured(metric: &str, group: &Group, profile: Option<&NsysReport>) -> Option
         // Overlapping frames have an interval between masks and no latency.
         "frame_ms" | "end_to_end_ms" if group.overlapping() => None,
         "frame_ms" => stages.map(|stages| per_frame(stages.frame_ms)),
-        "end_to_end_ms" => Some(per_frame(stages?.frame_ms + stage(&["decode_ms"])?)),
+        "end_to_end_ms" => {
+            // Inside, encoding is a part of the frame's time.
+            let encode = stage(&["encode_ms"]).filter(|_| group.conditions.encode_beside());
+            let frame = stages?.frame_ms + encode.unwrap_or(0.0);
+            Some(per_frame(frame + stage(&["decode_ms"])?))
+        }
         "bandwidth_percent" => {
             let sound = profile.filter(|profile| profile.faults.is_empty())?;
             Some((sound.bandwidth_percent?, format!("profile {}", sound.name)))

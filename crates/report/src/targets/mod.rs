@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 pub use judge::{State, Verdict, Verdicts, judge};
 use serde::Deserialize;
 
-use super::data::Group;
+use super::data::{Group, Size};
 use vos::stage::Stage;
 
 /// The targets of `--targets default`.
@@ -30,7 +30,7 @@ const DERIVED: [&str; 6] = [
     "bandwidth_percent",
 ];
 /// Columns that any run of segtrt may have; a table may have more.
-const COLUMNS: [&str; 26] = [
+const COLUMNS: [&str; 30] = [
     "fps",
     "latency_ms",
     "first_frame_ms",
@@ -57,6 +57,10 @@ const COLUMNS: [&str; 26] = [
     "gpu_util",
     "source_age_p50_ms",
     "source_age_p95_ms",
+    "end_to_end_p50_ms",
+    "end_to_end_p95_ms",
+    "end_to_end_p99_ms",
+    "end_to_end_max_ms",
 ];
 
 /// A file of targets.
@@ -96,12 +100,24 @@ pub struct Target {
     /// Platforms to which it applies. Empty: all.
     #[serde(default)]
     pub platforms: Vec<String>,
+    /// Size of the clips to which it applies, such as `1920x1080`. Empty: any.
+    #[serde(default)]
+    pub source: String,
     /// A missing measurement is a failure.
     #[serde(default)]
     pub required: bool,
 }
 
 impl Targets {
+    /// The built-in targets of one size of source.
+    ///
+    /// # Errors
+    /// The built-in file is damaged.
+    pub fn of_sources() -> Result<Vec<Target>> {
+        let all = Self::open(Path::new("default"))?.list;
+        Ok(all.into_iter().filter(|target| target.size().is_some()).collect())
+    }
+
     /// Reads a file, or the built-in targets by the name `default`.
     ///
     /// # Errors
@@ -131,6 +147,20 @@ impl Targets {
         for target in &targets.list {
             let limits = [target.below, target.at_most, target.above, target.at_least];
             let given: Vec<f64> = limits.into_iter().flatten().collect();
+            if target.size().is_none() && !target.source.is_empty() {
+                bail!(
+                    "target {:?} has the source {:?}; expected width and height, such as 1920x1080",
+                    target.name,
+                    target.source
+                );
+            }
+            if target.size().is_some() && DERIVED.contains(&target.metric.as_str()) {
+                bail!(
+                    "target {:?} has a source, and {} is of all clips; expected a column, such as fps",
+                    target.name,
+                    target.metric
+                );
+            }
             if given.len() != 1 || !given[0].is_finite() {
                 bail!(
                     "target {:?} has {} limits; expected exactly one of below, at_most, above, \
@@ -175,7 +205,15 @@ impl Target {
         }
     }
 
-    fn holds(&self, value: f64) -> bool {
+    /// Width and height of its clips, pixels, the longer side first; none for any clip.
+    pub fn size(&self) -> Option<Size> {
+        let (width, height) = self.source.split_once('x')?;
+        let (width, height): (usize, usize) = (width.parse().ok()?, height.parse().ok()?);
+        Some((width.max(height), width.min(height)))
+    }
+
+    /// Whether a value meets it.
+    pub fn holds(&self, value: f64) -> bool {
         self.below.is_none_or(|limit| value < limit)
             && self.at_most.is_none_or(|limit| value <= limit)
             && self.above.is_none_or(|limit| value > limit)
@@ -186,7 +224,11 @@ impl Target {
         let named = |patterns: &[String], text: &str| {
             patterns.is_empty() || patterns.iter().any(|pattern| fits(pattern, text))
         };
-        named(&self.models, &group.model) && named(&self.platforms, &group.platform)
+        // Few runs have clips of a certain size: without one there is nothing to say.
+        let of_size = |size| group.by_size.iter().any(|clips| clips.size == size);
+        named(&self.models, &group.model)
+            && named(&self.platforms, &group.platform)
+            && (self.required || self.size().is_none_or(of_size))
     }
 }
 

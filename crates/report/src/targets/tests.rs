@@ -14,6 +14,23 @@ fn the_built_in_targets_are_those_of_the_method_document() {
 }
 
 #[test]
+fn a_source_is_a_size_and_takes_a_column() {
+    let of = Targets::of_sources().unwrap();
+    assert_eq!(
+        of.iter().map(|t| t.size().unwrap()).collect::<Vec<_>>(),
+        [(1920, 1080), (3840, 2160)]
+    );
+    let refused = |metric: &str, source: &str| {
+        let text = format!(
+            "[[target]]\nname = \"a\"\nmetric = \"{metric}\"\nabove = 1\nsource = \"{source}\""
+        );
+        format!("{:#}", Targets::parse(&text, "x").unwrap_err())
+    };
+    assert!(refused("fps", "4K").contains("expected width and height"));
+    assert!(refused("inference_ms", "1920x1080").contains("expected a column"));
+}
+
+#[test]
 fn a_target_has_one_limit_and_known_keys() {
     let refused = |text: &str| format!("{:#}", Targets::parse(text, "x").unwrap_err());
     let head = "[[target]]\nname = \"a\"\nmetric = \"fps\"\n";

@@ -18,6 +18,7 @@ use anyhow::anyhow;
 use super::PassError;
 use super::frame_buffer::FrameBuffer;
 use vos::dataset::Clip;
+use vos::record::{SourceAge, ms_between};
 
 /// A decoded frame.
 pub struct Decoded {
@@ -32,7 +33,15 @@ pub struct Decoded {
 impl Decoded {
     /// The host's part of decoding, ms.
     pub fn decode_ms(&self) -> f64 {
-        (self.decoded - self.read_begun).as_secs_f64() * 1e3
+        ms_between(self.read_begun, self.decoded)
+    }
+
+    /// Its age when its mask was in host memory.
+    pub fn age(&self, mask_at: Instant) -> SourceAge {
+        SourceAge {
+            decoded_ms: ms_between(self.decoded, mask_at),
+            read_ms: ms_between(self.read_begun, mask_at),
+        }
     }
 }
 

@@ -3,7 +3,7 @@ One pass over a clip: frames are fed as they are decoded, results taken as they 
 */
 
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
@@ -17,7 +17,7 @@ use vos::dataset::Clip;
 use vos::geometry::Geometry;
 use vos::logits::Exchange;
 use vos::ranges::{self, Range, within};
-use vos::record::{FrameTime, FrameTimes, Mode, SourceAge};
+use vos::record::{FrameTime, FrameTimes, Mode, ms_between};
 use vos::stage::Stage;
 use vos::tracker::{BankSchedule, NetworkPrompt, require_finite};
 
@@ -59,6 +59,8 @@ pub struct FrameResult<'a> {
     pub results: Results<'a>,
     /// Times of the frame; its objects share them.
     pub times: FrameTimes,
+    /// When the mask was in host memory.
+    pub mask_at: Instant,
     /// The network's own low-resolution logits, little-endian f32, where they are handed out.
     pub logits: Option<&'a [u8]>,
     /// The frame's pixels, interleaved RGB, borrowed like the mask; none where the device decoded it.
@@ -325,7 +327,7 @@ impl<'a> Pass<'a> {
     ) -> Result<(), PassError> {
         let frame = self.plan.frames[position];
         let failed = |error: anyhow::Error| PassError::Inference { frame, error };
-        let times = self.finish(position, frame).map_err(failed)?;
+        let (times, mask_at) = self.finish(position, frame).map_err(failed)?;
         let words_bytes = self.pipeline.clip.as_ref().map_or(0, |clip| clip.words_bytes);
         let slot = position % self.pipeline.frames_in_flight.len();
         let in_flight = &mut self.pipeline.frames_in_flight[slot];
@@ -340,7 +342,7 @@ impl<'a> Pass<'a> {
             require_finite(objectness, predicted_iou, non_finite)
                 .map_err(|error| failed(error.into()))?;
             let object = active.object;
-            on_result(FrameResult { object, position, results, times, logits, pixels })?;
+            on_result(FrameResult { object, position, results, times, mask_at, logits, pixels })?;
         }
         // The decoders go on only now, though the device has read the buffer: its pixels were lent.
         if let Some(decoded) = decoded {
@@ -349,8 +351,8 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Waits for a frame; its times.
-    fn finish(&mut self, position: usize, frame: usize) -> Result<FrameTimes> {
+    /// Waits for a frame; its times, and when its mask was in host memory.
+    fn finish(&mut self, position: usize, frame: usize) -> Result<(FrameTimes, Instant)> {
         let options = self.pipeline.options;
         let slot = position % self.pipeline.frames_in_flight.len();
         let in_flight = &self.pipeline.frames_in_flight[slot];
@@ -360,14 +362,13 @@ impl<'a> Pass<'a> {
             "internal error: expected frame {position} in its slot, found frame {found}"
         );
         in_flight.wait(options.wait, options.mode == Mode::Latency)?;
-        let done = Instant::now();
+        let mut mask_at = Instant::now();
         let shared = self.plan.objects.len() > 1;
         let objects = shared.then_some(in_flight.active.len());
         let mut times = FrameTimes { frame, objects, ..FrameTimes::default() };
         match options.mode {
             Mode::Latency => {
-                let ms = (done - in_flight.submitted).as_secs_f64() * 1e3;
-                times.time = FrameTime::Latency(ms);
+                times.time = FrameTime::Latency(ms_between(in_flight.submitted, mask_at));
             }
             Mode::Throughput => {
                 // The host may check late, so the time is that of the device's event.
@@ -376,25 +377,20 @@ impl<'a> Pass<'a> {
                 // A frame without objects ends with its encoder, possibly before the previous frame's
                 // mask. So take the maximum.
                 self.last_ms = self.last_ms.max(mask_ms);
-                times.age = in_flight.decoded.as_ref().map(|decoded| self.age(decoded, mask_ms));
+                let after = Duration::try_from_secs_f64(mask_ms.max(0.0) / 1e3);
+                mask_at = self.base.1 + after.unwrap_or_default();
                 // The stages' events are complete only after the memory.
                 in_flight.wait(options.wait, true)?;
             }
         }
         times.stages = in_flight.stages()?;
         times.gpu_ms = Some(in_flight.gpu_ms()?);
-        times.stages[Stage::Decode] = in_flight.decoded.as_ref().map(Decoded::decode_ms);
-        Ok(times)
-    }
-
-    fn age(&self, decoded: &Decoded, mask_ms: f64) -> SourceAge {
-        let at = |instant: Instant| match instant.checked_duration_since(self.base.1) {
-            Some(after) => after.as_secs_f64() * 1e3,
-            None => -((self.base.1 - instant).as_secs_f64() * 1e3),
-        };
-        SourceAge {
-            decoded_ms: mask_ms - at(decoded.decoded),
-            read_ms: mask_ms - at(decoded.read_begun),
+        if let Some(decoded) = &in_flight.decoded {
+            let decode_ms = decoded.decode_ms();
+            times.stages[Stage::Decode] = Some(decode_ms);
+            times.age = Some(decoded.age(mask_at));
+            times.end_to_end_ms = Some(decode_ms + ms_between(in_flight.submitted, mask_at));
         }
+        Ok((times, mask_at))
     }
 }

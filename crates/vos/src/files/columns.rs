@@ -41,6 +41,10 @@ impl TableRow<'_> {
         self.number(NEW_MS_DIGITS, |m| m.speed.source_ages.map(&get))
     }
 
+    fn end_to_end(&self, get: impl Fn(Percentiles) -> f64) -> Cell {
+        self.number(NEW_MS_DIGITS, |m| m.speed.end_to_end.map(&get))
+    }
+
     fn stage(&self, stage: Stage) -> Cell {
         self.number(NEW_MS_DIGITS, |m| m.stages[stage])
     }
@@ -165,8 +169,7 @@ pub(super) const BELIEF: [Column; 12] = [
     }),
 ];
 
-/// New columns of overlapping frames. Only they have ages; they have no latency, so latency columns
-/// stay empty.
+/// New columns of the pace. Overlapping frames have no latency, so latency columns stay empty.
 pub(super) const PACE: [Column; 6] = [
     ("mode", |r| r.condition(r.record.conditions.mode.name())),
     ("source_age_p50_ms", |r| r.age(|a| a.decoded_p50_ms)),
@@ -176,3 +179,22 @@ pub(super) const PACE: [Column; 6] = [
     // A column of the masks; it is here because new columns come last.
     ("non_finite_logits", |r| Cell::count(r.record.non_finite_logits)),
 ];
+
+/// New columns of a frame's whole way, from its file to its mask or its encoded frame.
+const DELIVERY: [Column; 6] = [
+    ("encode", |r| Cell::text(r.record.conditions.encode.map(|it| it.to_string()).as_deref())),
+    ("encode_ms", |r| r.stage(Stage::Encode)),
+    ("end_to_end_p50_ms", |r| r.end_to_end(|p| p.p50_ms)),
+    ("end_to_end_p95_ms", |r| r.end_to_end(|p| p.p95_ms)),
+    ("end_to_end_p99_ms", |r| r.end_to_end(|p| p.p99_ms)),
+    ("end_to_end_max_ms", |r| r.end_to_end(|p| p.max_ms)),
+];
+
+/// [`DELIVERY`] where a row has such a number; tables of runs without any keep their columns.
+pub(super) fn delivery<'a>(rows: impl IntoIterator<Item = &'a RunRecord>) -> &'static [Column] {
+    let has = |row: &RunRecord| {
+        let measured = row.numbers().is_some_and(|m| m.speed.end_to_end.is_some());
+        measured || row.conditions.encode.is_some()
+    };
+    if rows.into_iter().any(has) { &DELIVERY } else { &[] }
+}

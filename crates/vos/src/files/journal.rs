@@ -71,6 +71,8 @@ impl ObjectResult {
 const LATENCY: &str = "latency_ms";
 /// Column of the frames' times where they overlap.
 const INTERVAL: &str = "interval_ms";
+/// Column of the frames' times from decoding to mask or encoded frame.
+const END_TO_END: &str = "end_to_end_ms";
 
 /// Per-frame times and the network's scores column by column: a third of the size of a list of
 /// records.
@@ -96,9 +98,13 @@ impl FrameTable {
                 columns.insert(stage.column().to_owned(), column.into());
             }
         }
-        if times.iter().any(|t| t.gpu_ms.is_some()) {
-            let column: Vec<_> = times.iter().map(|t| t.gpu_ms.map(rounded)).collect();
-            columns.insert("gpu_ms".to_owned(), column.into());
+        type Time = fn(&FrameTimes) -> Option<f64>;
+        let more: [(&str, Time); 2] = [("gpu_ms", |t| t.gpu_ms), (END_TO_END, |t| t.end_to_end_ms)];
+        for (name, time) in more {
+            let column: Vec<_> = times.iter().map(|t| time(t).map(rounded)).collect();
+            if column.iter().any(Option::is_some) {
+                columns.insert(name.to_owned(), column.into());
+            }
         }
         if times.iter().any(|t| t.objects.is_some()) {
             let column: Vec<_> = times.iter().map(|t| t.objects).collect();

@@ -44,6 +44,7 @@ pub fn write<'a>(
     out: &mut impl Write,
     runs: impl IntoIterator<Item = &'a RunRecord>,
 ) -> Result<()> {
+    let runs: Vec<&RunRecord> = runs.into_iter().collect();
     let columns: [&[Column]; 7] = [
         &PREDECESSOR,
         &DOCUMENTED,
@@ -53,5 +54,7 @@ pub fn write<'a>(
         &columns::BELIEF,
         &columns::PACE,
     ];
+    let delivery = columns::delivery(runs.iter().copied());
+    let columns: Vec<&[Column]> = columns.into_iter().chain([delivery]).collect();
     write_table(out, &columns, runs.into_iter().map(|record| TableRow { record, runs: 1 }))
 }

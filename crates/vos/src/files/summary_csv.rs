@@ -90,6 +90,7 @@ pub fn write<'a>(
     set: ColumnSet,
     rows: impl IntoIterator<Item = &'a SummaryRecord>,
 ) -> Result<()> {
+    let rows: Vec<&SummaryRecord> = rows.into_iter().collect();
     let first = set.predecessor();
     let known = |name: &str| first.iter().any(|(known, _)| *known == name);
     // A duplicate name would be ambiguous for a reader that looks up columns by name.
@@ -97,6 +98,8 @@ pub fn write<'a>(
         columns::DETAIL.into_iter().filter(|(name, _)| !known(name)).collect();
     let columns: [&[Column]; 5] =
         [&first, &columns::OUTCOME, &detail, &columns::BELIEF, &columns::PACE];
+    let delivery = columns::delivery(rows.iter().map(|row| &row.pooled));
+    let columns: Vec<&[Column]> = columns.into_iter().chain([delivery]).collect();
     write_table(
         out,
         &columns,

@@ -6,7 +6,7 @@ of conditions.
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use super::{Backend, Fidelity};
+use super::{Backend, EncodeStage, Fidelity};
 use crate::geometry::GeometryKind;
 use crate::metrics::MetricsKind;
 use crate::precision::Precision;
@@ -57,6 +57,9 @@ pub struct Conditions {
     pub fidelity: Option<Fidelity>,
     /// Which frames were fed and which annotations scored.
     pub strides: Strides,
+    /// The run's encode stage; none where it encoded nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encode: Option<EncodeStage>,
 }
 
 impl Conditions {

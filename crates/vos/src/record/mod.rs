@@ -8,6 +8,7 @@ numbers, only a reason, so that a failure can never look like a speed.
 mod aggregate;
 mod backend;
 mod conditions;
+mod encode_stage;
 mod fidelity;
 mod file_stem;
 mod limits;
@@ -18,15 +19,17 @@ mod stage_times;
 mod verdict;
 
 pub use crate::metrics::Quality;
+use crate::stage::Stage;
 pub use aggregate::summarise;
 pub use backend::{Backend, Provider, TensorRtBackend};
 pub use conditions::{Conditions, Mode};
+pub use encode_stage::{EncodeOutput, EncodePlace, EncodeStage};
 pub use fidelity::Fidelity;
 pub use limits::{Limit, Limits};
 pub use mask_selection::MaskSelection;
 pub use observed::Observed;
 use serde::{Deserialize, Serialize};
-pub use speed::{mean_gpu_ms, mean_residue_ms, mean_stages, speed_of};
+pub use speed::{mean_gpu_ms, mean_residue_ms, mean_stages, ms_between, speed_of};
 pub use stage_times::StageTimes;
 pub use verdict::{Finding, Judgement, Verdict, Weight};
 
@@ -118,8 +121,16 @@ pub struct FrameTimes {
     /// From the device's first work on this frame to its last, by the device's clock, ms. `None`
     /// without a GPU.
     pub gpu_ms: Option<f64>,
-    /// How old the frame was when its mask was there; only where frames overlap.
+    /// Age of the frame when its mask was there; none where no frame file was read.
     pub age: Option<SourceAge>,
+    /// From the start of decoding to the mask, or to the encoded frame in a run that encodes, ms.
+    /// The wait of a decoded frame for its predecessors is left out, because a camera's frame has
+    /// none. `None` where no frame file was read.
+    #[serde(default)]
+    pub end_to_end_ms: Option<f64>,
+    /// Another thread encoded the frame, so its encode stage lies outside its time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub encoded_beside: bool,
     /// Objects that were tracked on this frame and share its time; none where each is tracked
     /// alone.
     pub objects: Option<usize>,
@@ -131,6 +142,17 @@ pub struct FrameTimes {
     /// where the network does not output it.
     #[serde(default)]
     pub selection: Option<MaskSelection>,
+}
+
+impl FrameTimes {
+    /// Whether a stage lies inside the frame's time.
+    pub fn includes(&self, stage: Stage) -> bool {
+        match stage {
+            Stage::Decode => false,
+            Stage::Encode => !self.encoded_beside,
+            _ => true,
+        }
+    }
 }
 
 /// Age of a frame at the moment when its mask lies in host memory; ms.
@@ -189,9 +211,12 @@ pub struct Speed {
     /// Percentiles of the frames after the first; `None` when there is only one frame, and where
     /// frames overlap: then the times are intervals between masks and no latencies.
     pub later_frames: Option<Percentiles>,
-    /// How old frames are when their masks are there; only where frames overlap.
+    /// Ages of the frames when their masks are there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_ages: Option<SourceAges>,
+    /// End-to-end latencies of the frames after the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_to_end: Option<Percentiles>,
 }
 
 /// Peaks of memory during one pass; MiB. `None`: not measured here.

@@ -2,7 +2,7 @@
 From per-frame times to the speed of a pass: one definition of fps and latency for every backend.
 */
 
-use crate::stage::Stage;
+use std::time::Instant;
 
 use super::{FrameTimes, Percentiles, SourceAge, SourceAges, Speed, StageTimes};
 use crate::stats::{mean, percentile_of_sorted, sorted};
@@ -10,6 +10,14 @@ use crate::stats::{mean, percentile_of_sorted, sorted};
 /// Frames from which on there is a 99.9th percentile: of fewer it would be the slowest frame by
 /// another name.
 const FRAMES_FOR_P999: usize = 1000;
+
+/// From one moment to another, ms; negative in the other order.
+pub fn ms_between(from: Instant, to: Instant) -> f64 {
+    match to.checked_duration_since(from) {
+        Some(after) => after.as_secs_f64() * 1e3,
+        None => -((from - to).as_secs_f64() * 1e3),
+    }
+}
 
 /// Speed of a pass from its frames in order.
 ///
@@ -36,6 +44,7 @@ pub(super) fn speed_from_parts(
     let fps = frames as f64 / (duration_ms / 1000.0);
     let latency_ms = 1000.0 / fps;
     let ages: Vec<SourceAge> = later.iter().filter_map(|frame| frame.age).collect();
+    let ends: Vec<f64> = later.iter().filter_map(|frame| frame.end_to_end_ms).collect();
     let later: Vec<f64> = later.iter().filter_map(|frame| frame.time.latency_ms()).collect();
     Some(Speed {
         frames,
@@ -45,6 +54,7 @@ pub(super) fn speed_from_parts(
         first_frame_ms,
         later_frames: percentiles(&later),
         source_ages: source_ages(&ages),
+        end_to_end: percentiles(&ends),
     })
 }
 
@@ -84,11 +94,11 @@ pub fn mean_gpu_ms(frames: &[FrameTimes]) -> Option<f64> {
     mean(&frames.iter().filter_map(|frame| frame.gpu_ms).collect::<Vec<_>>())
 }
 
-/// Mean over the frames of their latency less the stages inside it (all but decoding), ms. Negative
-/// where stages overlap; `None` where a frame has no stage.
+/// Mean over the frames of their latency less the stages inside it, ms. Negative where stages
+/// overlap; `None` where a frame has no stage.
 pub fn mean_residue_ms(frames: &[FrameTimes]) -> Option<f64> {
     let residue = |frame: &FrameTimes| {
-        let inside = frame.stages.known().filter(|(stage, _)| *stage != Stage::Decode);
+        let inside = frame.stages.known().filter(|(stage, _)| frame.includes(*stage));
         let known: Vec<f64> = inside.map(|(_, ms)| ms).collect();
         (!known.is_empty()).then(|| frame.time.ms() - known.iter().sum::<f64>())
     };
@@ -99,6 +109,7 @@ pub fn mean_residue_ms(frames: &[FrameTimes]) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::record::FrameTime;
+    use crate::stage::Stage;
 
     fn frame(frame: usize, latency_ms: f64) -> FrameTimes {
         FrameTimes { frame, time: FrameTime::Latency(latency_ms), ..FrameTimes::default() }
@@ -133,6 +144,21 @@ mod tests {
     }
 
     #[test]
+    fn end_to_end_latencies_have_percentiles_in_both_modes() {
+        for time in [FrameTime::Latency(2.0), FrameTime::Interval(2.0)] {
+            let frame = |frame, ms| FrameTimes {
+                frame,
+                time,
+                end_to_end_ms: Some(ms),
+                ..FrameTimes::default()
+            };
+            let speed = speed_of(&[frame(0, 50.0), frame(1, 5.0), frame(2, 7.0)]).unwrap();
+            let ends = speed.end_to_end.unwrap();
+            assert_eq!((ends.p50_ms, ends.max_ms), (6.0, 7.0));
+        }
+    }
+
+    #[test]
     fn the_thousandth_slowest_frame_needs_a_thousand_frames() {
         let frames: Vec<_> = (0..1001).map(|at| frame(at, 1.0 + at as f64)).collect();
         let p999 = |frames| speed_of(frames).unwrap().later_frames.unwrap().p999_ms;
@@ -149,6 +175,10 @@ mod tests {
         assert_eq!(mean_residue_ms(&frames), None, "the second frame has no stages");
         frames[1].stages = StageTimes::of([(Stage::Encoder, 5.0)]);
         assert_eq!(mean_residue_ms(&frames), Some(2.0));
+        frames[1].stages[Stage::Encode] = Some(1.0);
+        assert_eq!(mean_residue_ms(&frames), Some(1.5));
+        frames[1].encoded_beside = true;
+        assert_eq!(mean_residue_ms(&frames), Some(2.0), "outside the frame's time");
         assert_eq!((mean_residue_ms(&[]), mean_gpu_ms(&frames)), (None, None));
         frames[1].gpu_ms = Some(5.5);
         assert_eq!(mean_gpu_ms(&frames), Some(5.5));
