@@ -33,7 +33,7 @@ fn a_tool_hears_one_range_a_frame_and_one_a_stage_inside_it() {
     let domains: Vec<_> = log.lines().filter(|line| line.starts_with("domain ")).collect();
     assert_eq!(domains, ["domain segtrt"], "one domain, made once");
     let names = log.lines().filter(|line| line.starts_with("name ")).count();
-    assert_eq!(names, 11, "every name is registered once:\n{log}");
+    assert_eq!(names, 12, "every name is registered once:\n{log}");
     assert!(!log.contains("UNSOUND") && !log.contains("foreign"), "{log}");
 
     let mut ranges = Ranges::default();

@@ -40,6 +40,8 @@ mod cut_encoder;
 mod dataset;
 /// `segtrt doctor` and `segtrt test-run`, with made-up tools and stand-ins for driver and TensorRT.
 mod doctor;
+/// The encode stage of a bench.
+mod encode_stage;
 /// Experiments, the two phases, predecoded frames.
 mod experiment;
 /// `segtrt fetch` and `segtrt setup` against a server on this machine.
