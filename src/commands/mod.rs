@@ -32,6 +32,7 @@ pub mod selftest;
 pub mod setup;
 pub mod shared;
 pub mod started_bench;
+mod started_sweep;
 pub mod submit;
 pub mod suite;
 pub mod synth;

@@ -266,7 +266,7 @@ fn all_objects(plan: &BenchPlan, split: &dyn Dataset) -> Vec<Target> {
                     tag: model.tag.text.clone(),
                 };
                 let runs = 0..plan.profile_runs;
-                targets.extend(runs.map(|run| Target { key: key.clone(), model: at, run }));
+                targets.extend(runs.map(|run| Target { key: key.clone(), others: Vec::new(), model: at, run }));
             }
         }
     }
@@ -281,7 +281,7 @@ fn measured_objects(plan: &BenchPlan, rows: &ResultStore) -> Vec<Target> {
     }
     let target = |row: &RunRecord| {
         let model = plan.models.iter().position(|model| model.tag.text == row.key.tag)?;
-        Some(Target { key: row.key.clone(), model, run: row.run })
+        Some(Target { key: row.key.clone(), others: Vec::new(), model, run: row.run })
     };
     ok.into_iter().filter_map(target).collect()
 }

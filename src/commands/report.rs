@@ -85,7 +85,7 @@ pub fn run(args: ReportArgs) -> Result<Outcome> {
     for problem in &inputs.problems {
         eprintln!("Error: {problem}");
     }
-    let report = report::build(inputs, targets.as_ref(), now());
+    let report = report::build(inputs, targets.as_ref(), report::now());
     if let Some(targets) = &targets {
         check_metrics(targets, &report)?;
     }
@@ -232,13 +232,4 @@ fn print(report: &Report, written: &[PathBuf]) {
     for path in written {
         println!("{}", path.display());
     }
-}
-
-/// Now, in UTC; `SOURCE_DATE_EPOCH` stands in for the clock where a page must come out the same twice.
-fn now() -> String {
-    let fixed = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|seconds| seconds.parse().ok());
-    let moment = fixed
-        .and_then(|seconds| jiff::Timestamp::from_second(seconds).ok())
-        .unwrap_or_else(jiff::Timestamp::now);
-    moment.strftime("%F %H:%M UTC").to_string()
 }

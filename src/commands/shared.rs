@@ -57,6 +57,15 @@ impl LimitArgs {
     }
 }
 
+/// The command line, for result files; the program by its name alone.
+pub(in crate::commands) fn command_line() -> String {
+    let words = std::env::args().skip(1).map(|word| match word.contains([' ', '"']) {
+        true => format!("{word:?}"),
+        false => word,
+    });
+    std::iter::once("segtrt".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
 /// `3%` as 0.03. A bare number could be either, so it is refused.
 fn percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').map(|number| number.trim().parse::<f64>());

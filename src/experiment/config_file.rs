@@ -76,6 +76,7 @@ mod tests {
             bench: vec![],
             working_directory: "/".into(),
             sharding: None,
+            sweep: vec![],
             steps: vec![],
         }
     }

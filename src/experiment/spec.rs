@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::platform::PlatformKind;
 use super::sharding::Sharding;
+use report::compare::sweep::Axis;
 
 /// Raised when the meaning of a field changes.
 pub(super) const FORMAT: u32 = 1;
@@ -62,6 +63,9 @@ pub struct Spec {
     /// Parts and what runs them; none where one bench measures everything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sharding: Option<Sharding>,
+    /// Settings that are swept; none where one bench measures everything.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sweep: Vec<Axis>,
     /// What was run, in order, of this and of resumed attempts.
     #[serde(default)]
     pub steps: Vec<Ran>,

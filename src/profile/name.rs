@@ -34,6 +34,11 @@ impl ReportName {
         }
     }
 
+    /// A report that has this name, which no prefix goes before.
+    pub fn plain(folder: &Path, stem: String) -> Self {
+        Self { folder: folder.to_owned(), prefix: None, stem }
+    }
+
     /// nsys's output argument. A percent sign outside the user's patterns is doubled, so that nsys
     /// does not treat it as one.
     pub fn pattern(&self) -> PathBuf {

@@ -20,11 +20,13 @@ use host::child;
 use report::nsys::Nsys;
 use vos::record::{ObjectKey, RunRecord, Status};
 
-/// The recorded pass: one object by one model, once.
+/// The recorded pass: one object, or some that are tracked together, by one model, once.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// Clip, object and model.
     pub key: ObjectKey,
+    /// Further objects of the clip, tracked together with it.
+    pub others: Vec<String>,
     /// Index of the model in the plan.
     pub model: usize,
     /// Number of the corresponding pass without a profiler.
@@ -52,7 +54,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Settings for a bench. Objects are recorded one at a time, each with its warm-up and one
+    /// Settings for a bench. Targets are recorded one at a time, each with its warm-up and one
     /// pass; only reports are written.
     ///
     /// # Errors
@@ -61,9 +63,6 @@ impl Recorder {
         let mut plan = plan.clone();
         plan.profile_runs = 1;
         (plan.save_masks, plan.save_overlays, plan.save_logits) = (false, false, false);
-        if let Some(gpu) = &mut plan.gpu {
-            gpu.objects_together = 1;
-        }
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         Ok(Self { arguments: settings.arguments_for(&nsys), nsys, plan, program })
     }
@@ -109,8 +108,13 @@ impl Recorder {
     /// The pass and nsys's messages.
     fn run(&self, target: &Target, name: &ReportName) -> Result<(Result<RunRecord>, NsysMessages)> {
         let ObjectKey { video, object, .. } = &target.key;
-        let todo = vec![(video.clone(), vec![object.clone()])];
-        let job = Job { plan: self.plan.clone(), plan_index: target.model, todo };
+        let objects: Vec<String> =
+            std::iter::once(object).chain(&target.others).cloned().collect();
+        let mut plan = self.plan.clone();
+        if let Some(gpu) = &mut plan.gpu {
+            gpu.objects_together = objects.len();
+        }
+        let job = Job { plan, plan_index: target.model, todo: vec![(video.clone(), objects)] };
         // A file instead of a pipe, because the profiler decides when the worker starts.
         let mut input = tempfile::tempfile().context("cannot keep the worker's job")?;
         serde_json::to_writer(&mut input, &job)?;

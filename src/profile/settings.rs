@@ -23,6 +23,21 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The defaults of `segtrt profile`, with what its variables say otherwise.
+    pub fn from_environment() -> Self {
+        let value = |name: &str, usual: &str| {
+            let set = std::env::var(name).ok().filter(|value| !value.is_empty());
+            set.unwrap_or_else(|| usual.to_owned())
+        };
+        Self {
+            trace: value("NSYS_TRACE", USUAL_TRACE),
+            sample: value("NSYS_SAMPLE", "none"),
+            backtrace: value("NSYS_BACKTRACE", "none"),
+            gpu_metrics: None,
+            export_sqlite: false,
+        }
+    }
+
     /// The arguments of `nsys profile` without the output; `knows` tells whether this release has a
     /// flag.
     pub fn arguments(&self, knows: impl Fn(&str) -> bool) -> Vec<String> {

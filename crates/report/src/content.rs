@@ -63,6 +63,16 @@ pub struct RowEntry {
     pub row: ResultRow,
 }
 
+/// Now, in UTC; `SOURCE_DATE_EPOCH` stands in for the clock where a page must come out the same
+/// twice.
+pub fn now() -> String {
+    let fixed = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|seconds| seconds.parse().ok());
+    let moment = fixed
+        .and_then(|seconds| jiff::Timestamp::from_second(seconds).ok())
+        .unwrap_or_else(jiff::Timestamp::now);
+    moment.strftime("%F %H:%M UTC").to_string()
+}
+
 /// Builds the report from the files' contents.
 pub fn build(inputs: Inputs, targets: Option<&Targets>, generated: String) -> Report {
     let mut palette = sides::Palette::default();

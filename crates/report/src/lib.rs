@@ -32,7 +32,7 @@ pub mod regression;
 pub mod table;
 pub mod targets;
 
-pub use content::{Report, build};
+pub use content::{Report, build, now};
 pub use figures::Figures;
 pub use input::read;
 pub use page::{render, tables};

@@ -18,8 +18,8 @@ use report::compare::sweep::Axis;
                         --baselines eager,compile --precision fp16 --out-dir cmp\n  segtrt \
                         compare --split-dir davis16 --runs tensorrt=a/1 tensorrt=a/2 compile=b/1 \
                         compile=b/2 --reference-run fp32\n  segtrt compare --split-dir davis16 \
-                        --models edgetam_points --sweep precision=fp32,fp16 --sweep \
-                        imgsz=512,1024\n\n--split-dir names the folder with frames and ground \
+                        --models edgetam_points --sweep encode_batch=1,2,4,8,16 \
+                        --nsys\n\n--split-dir names the folder with frames and ground \
                         truth, also with --runs. Repeat the command to continue an interrupted \
                         comparison and judge it again. Exit code 0: all sides computed the same \
                         masks. Exit code 1: one did not, or was not measured. \
@@ -162,7 +162,9 @@ pub struct MeasureArgs {
     #[arg(long, help_heading = MEASURING, conflicts_with_all = ["runs", "json"])]
     pub measure_only: bool,
     /// Measure segtrt's side in all combinations of these lists and name the fastest, without
-    /// baselines. Names: precision, objects (tracked together), imgsz.
+    /// baselines; may be repeated. Names: encode_batch, encode_ahead (both in throughput mode),
+    /// jpeg_decoder, decode_threads, threads (of ONNX Runtime), precision, imgsz, objects (tracked
+    /// together).
     #[arg(
         long,
         help_heading = MEASURING,
@@ -170,6 +172,10 @@ pub struct MeasureArgs {
         conflicts_with_all = ["runs", "reference", "reference_run", "measure_only"]
     )]
     pub sweep: Vec<Axis>,
+    /// With --sweep: after the rounds, record each combination once under Nsight Systems, into
+    /// OUT_DIR/nsight_reports/COMBINATION.nsys-rep.
+    #[arg(long, help_heading = MEASURING, requires = "sweep")]
+    pub nsys: bool,
 }
 
 /// segtrt's own sides.

@@ -4,7 +4,6 @@
 
 mod args;
 mod baselines;
-mod command_line;
 mod plan;
 mod sweep;
 
@@ -13,9 +12,9 @@ use std::io::Write;
 use anyhow::Result;
 
 use crate::commands::Outcome;
+use crate::commands::shared::command_line;
 use crate::compare::measure;
 pub use args::{ChosenSide, CompareArgs, MeasureArgs, OwnSide};
-use command_line::command_line;
 use host::UsageError;
 use host::ctrl_c;
 use host::printable::printable;

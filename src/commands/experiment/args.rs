@@ -11,9 +11,10 @@ use crate::commands::headings::{DATA, MEASURING, MODEL, OUTPUT};
 use crate::commands::shared::ShuffleArgs;
 use crate::commands::started_bench::StartedBenchArgs;
 use crate::experiment::PlatformKind;
+use report::compare::sweep::Axis;
 
 /// Flags that a resumed experiment cannot change.
-const DECIDED: [&str; 24] = [
+const DECIDED: [&str; 25] = [
     "split_dir",
     "split_name",
     "models",
@@ -37,6 +38,7 @@ const DECIDED: [&str; 24] = [
     "seed",
     "platform",
     "no_profile",
+    "sweep",
     "bench",
 ];
 
@@ -47,7 +49,8 @@ const DECIDED: [&str; 24] = [
                   --videos 1 --objects 1 --runs 2\n\nContinue an interrupted experiment: segtrt \
                   experiment --resume nsight_experiment_desktop_20261121_093001\nFurther flags of \
                   bench go after --: segtrt experiment --split-dir S -- --threads 2 \
-                  --save-masks\nTwo GPUs of this host: segtrt experiment --split-dir S --videos 0 \
+                  --save-masks\nA sweep, with a report of each point: segtrt \
+                  experiment --split-dir S --sweep encode_batch=1,2,4,8,16\nTwo GPUs of this host: segtrt experiment --split-dir S --videos 0 \
                   --devices 0,1\nNodes of a cluster: segtrt experiment --split-dir S --videos 0 \
                   --slurm --shards 4 --slurm-args \"--gres=gpu:1\"\nBy hand, the second of three \
                   parts: segtrt experiment --split-dir S --videos 0 --shard \
@@ -106,6 +109,15 @@ pub struct ExperimentArgs {
     /// Take this platform instead of detecting it.
     #[arg(long, help_heading = MODEL, value_enum)]
     pub platform: Option<PlatformKind>,
+    /// Measure every combination of these lists in turn, each with a report of its own, and name the
+    /// fastest; may be repeated. Names as in segtrt compare --sweep. Each of --runs is a round.
+    #[arg(
+        long,
+        help_heading = MEASURING,
+        value_name = "NAME=VALUE,…",
+        conflicts_with_all = ["devices", "slurm", "shard", "shuffle_videos", "seed"]
+    )]
+    pub sweep: Vec<Axis>,
     /// Leave out the profiled passes.
     #[arg(long, help_heading = MEASURING)]
     pub no_profile: bool,

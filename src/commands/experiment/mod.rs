@@ -9,6 +9,7 @@ mod plan;
 mod shard_args;
 mod slurm;
 mod spread;
+mod sweep;
 mod timed;
 
 use std::path::PathBuf;
@@ -51,6 +52,9 @@ pub fn run(args: ExperimentArgs) -> Result<Outcome> {
             folder.spec.models.join(","),
             folder.spec.backend
         ));
+    }
+    if !folder.spec.sweep.is_empty() {
+        return sweep::run(&mut folder, args.json, &mut say);
     }
     let sharding = folder.spec.sharding.clone();
     if !matches!(sharding, Some(Sharding { by: By::Slurm(_), .. })) {

@@ -13,9 +13,11 @@ use crate::commands::bench::BenchArgs;
 use crate::commands::bench::models::available;
 use crate::commands::bench::plan::resolve;
 use crate::commands::started_bench::{self, Chosen, check_started, parse_bench, tags_of, text};
+use crate::commands::started_sweep::flags;
 use crate::experiment::{PlatformKind, Spec};
 use cuda::Facts;
 use host::UsageError;
+use report::compare::sweep::Setting;
 use report::nsys::Nsys;
 use vos::model_tag::ModelTag;
 use vos::platform::Platforms;
@@ -45,12 +47,63 @@ const OURS: [&str; 17] = [
 ];
 
 /// Decides everything; reports decisions made for the user through `say`.
+///
+/// A sweep of sizes or precisions is decided with the first of its values that can be run: the
+/// others may be rows that say why they cannot.
 pub(super) fn plan(args: &ExperimentArgs, say: &mut dyn FnMut(&str)) -> Result<Spec> {
+    let mut failed = None;
+    for values in candidates(args)? {
+        let mut lines = Vec::new();
+        match plan_with(args, &values, &mut |line: &str| lines.push(line.to_owned())) {
+            Ok(spec) => {
+                lines.iter().for_each(|line| say(line));
+                return Ok(spec);
+            }
+            Err(error) => failed = failed.or(Some(error)),
+        }
+    }
+    Err(failed.context("there is nothing to measure")?)
+}
+
+/// Size and precision with which an experiment is decided.
+struct Values {
+    imgsz: Option<usize>,
+    precision: Option<String>,
+}
+
+/// Those that were asked for, or all of a sweep.
+fn candidates(args: &ExperimentArgs) -> Result<Vec<Values>> {
+    let axis = |setting: Setting, flag: &str, given: bool| {
+        let found = args.sweep.iter().find(|axis| axis.setting == setting);
+        match found {
+            Some(_) if given => Err(UsageError(format!(
+                "{flag} and --sweep {} contradict; leave {flag} out",
+                setting.name()
+            ))),
+            found => Ok(found.map(|axis| axis.values.clone())),
+        }
+    };
+    let sizes = match axis(Setting::Imgsz, "--imgsz", args.imgsz.is_some())? {
+        Some(values) => values.iter().map(|value| value.parse().ok()).collect(),
+        None => vec![args.imgsz],
+    };
+    let precisions = match axis(Setting::Precision, "--precision", args.precision.is_some())? {
+        Some(values) => values.into_iter().map(Some).collect(),
+        None => vec![args.precision.clone()],
+    };
+    let all = sizes.into_iter().flat_map(|imgsz| {
+        let with = move |precision: &Option<String>| Values { imgsz, precision: precision.clone() };
+        precisions.iter().map(with).collect::<Vec<_>>()
+    });
+    Ok(all.collect())
+}
+
+fn plan_with(args: &ExperimentArgs, values: &Values, say: &mut dyn FnMut(&str)) -> Result<Spec> {
     check_started(&args.started, "experiment", &OURS)?;
     spread::check(args)?;
     let split_dir = args.split_dir.as_ref().context("--split-dir is missing")?;
     let split_dir = std::path::absolute(split_dir)?;
-    let base = base_words(args, &split_dir)?;
+    let base = base_words(args, values, &split_dir)?;
     let probe = |tags: &[String], imgsz: Option<usize>, backend: Option<&str>| {
         let mut words = base.clone();
         words.extend(["--models".to_owned(), tags.join(",")]);
@@ -62,8 +115,9 @@ pub(super) fn plan(args: &ExperimentArgs, say: &mut dyn FnMut(&str)) -> Result<S
     // Before the platform is known its models are not: the question is only whether any engine runs
     // here.
     let any = named.clone().unwrap_or_else(ModelTag::all);
-    let asked = parse_bench(&probe(&any, args.imgsz, None))?;
+    let asked = parse_bench(&probe(&any, values.imgsz, None))?;
     let chosen = started_bench::choose(args.started.backend, &asked, false);
+    flags::check(&args.sweep, chosen.tensorrt, &args.started.bench)?;
     let row = row_of(chosen.gpu.as_ref())?;
     let kind = args.platform.unwrap_or_else(|| {
         let table = Platforms::open(None).ok();
@@ -75,7 +129,7 @@ pub(super) fn plan(args: &ExperimentArgs, say: &mut dyn FnMut(&str)) -> Result<S
     say(&chosen.line());
     let usual = || kind.usual_models().iter().map(|tag| (*tag).to_owned()).collect();
     let tags: Vec<String> = named.clone().unwrap_or_else(usual);
-    let imgsz = side(args, &tags, &chosen, &probe, say)?;
+    let imgsz = side(values.imgsz, &tags, &chosen, &probe, say)?;
     let models = match named {
         // A model asked for by name is missed: the bench says so, and the experiment ends with an
         // error.
@@ -93,6 +147,13 @@ pub(super) fn plan(args: &ExperimentArgs, say: &mut dyn FnMut(&str)) -> Result<S
         let precision = model.precision.to_string();
         if !precisions.contains(&precision) {
             precisions.push(precision);
+        }
+    }
+    for axis in &args.sweep {
+        match axis.setting {
+            Setting::Imgsz => sizes = axis.values.iter().flat_map(|value| value.parse()).collect(),
+            Setting::Precision => precisions.clone_from(&axis.values),
+            _ => {}
         }
     }
     let clips = resolved.plan.videos.len();
@@ -121,12 +182,13 @@ pub(super) fn plan(args: &ExperimentArgs, say: &mut dyn FnMut(&str)) -> Result<S
         bench,
         working_directory: std::env::current_dir().context("the working folder is gone")?,
         sharding,
+        sweep: args.sweep.clone(),
         steps: Vec::new(),
     })
 }
 
 /// The words of a bench that do not depend on what is found.
-fn base_words(args: &ExperimentArgs, split_dir: &Path) -> Result<Vec<String>> {
+fn base_words(args: &ExperimentArgs, values: &Values, split_dir: &Path) -> Result<Vec<String>> {
     let mut words = args.started.bench.clone();
     if args.spread.slurm {
         words.push(ELSEWHERE.to_owned());
@@ -147,7 +209,7 @@ fn base_words(args: &ExperimentArgs, split_dir: &Path) -> Result<Vec<String>> {
     if let Some(seed) = args.shuffle.seed {
         push("--seed", seed.to_string());
     }
-    if let Some(precision) = &args.precision {
+    if let Some(precision) = &values.precision {
         push("--precision", precision.clone());
     }
     if let Some(shard) = args.spread.shard {
@@ -171,14 +233,14 @@ type Probe<'a> = dyn Fn(&[String], Option<usize>, Option<&str>) -> Vec<String> +
 /// The input size: as asked for, else the predecessor's where a model is there at it, else what
 /// bench takes by itself.
 fn side(
-    args: &ExperimentArgs,
+    asked: Option<usize>,
     tags: &[String],
     chosen: &Chosen,
     probe: &Probe<'_>,
     say: &mut dyn FnMut(&str),
 ) -> Result<Option<usize>> {
-    if args.imgsz.is_some() {
-        return Ok(args.imgsz);
+    if asked.is_some() {
+        return Ok(asked);
     }
     let asked = parse_bench(&probe(tags, Some(USUAL_IMGSZ), Some(chosen.name())))?;
     if available(tags, &asked)?.iter().any(|(_, model)| model.is_ok()) {

@@ -15,5 +15,5 @@ mod teacher;
 
 pub use bench_child::run as bench;
 pub use plan::{Clips, ModelWork, Plan, ReferencePlan, SideKind, SidePlan};
-pub use rounds::run;
+pub use rounds::{bench_words, run};
 pub use runner::{Runner, RunnerCommand};

@@ -218,7 +218,7 @@ fn one_round(
         return turn.runner.as_mut().context("the PyTorch runner is gone")?.round(waiting);
     };
     let folder = side_dir(plan, model, turn.side).join(format!("round_{round}"));
-    let mut args = bench_args(plan, model, turn.side, args, plan.clips.warmup_runs);
+    let mut args = bench_words(plan, model, turn.side, args);
     if waiting > 0 {
         args.extend(["--idle-processes".to_owned(), waiting.to_string()]);
     }
@@ -239,7 +239,17 @@ pub(super) fn side_dir(plan: &Plan, model: &ModelWork, side: &SidePlan) -> PathB
     plan.out_dir.join("runs").join(&model.tag).join(&side.name)
 }
 
-/// The arguments of `segtrt bench` for a side, `more` being its own.
+/// The arguments of `segtrt bench` for a round of a side, `more` being its own; without the folder.
+pub fn bench_words(
+    plan: &Plan,
+    model: &ModelWork,
+    side: &SidePlan,
+    more: &[String],
+) -> Vec<String> {
+    bench_args(plan, model, side, more, plan.clips.warmup_runs)
+}
+
+/// The same with so many warm-up passes.
 pub(super) fn bench_args(
     plan: &Plan,
     model: &ModelWork,

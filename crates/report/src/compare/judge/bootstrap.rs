@@ -44,6 +44,15 @@ pub fn ratio(a: &Rounds, b: &Rounds) -> Option<f64> {
     of(all(a), all(b))
 }
 
+/// Frames per second of all rounds and clips together.
+pub(super) fn rate(rounds: &Rounds) -> Option<f64> {
+    let (frames, seconds) = rounds
+        .iter()
+        .flatten()
+        .fold((0.0, 0.0), |(f, s), cell| (f + cell.frames, s + cell.seconds));
+    (seconds > 0.0).then(|| frames / seconds)
+}
+
 fn of(a: Cell, b: Cell) -> Option<f64> {
     let ratio = (a.frames / a.seconds) / (b.frames / b.seconds);
     (ratio.is_finite() && ratio > 0.0).then_some(ratio)

@@ -1,36 +1,47 @@
 /*!
-Results of a sweep: each combination against the reference of its size, then the fastest and its
-slowest stage.
+Results of a sweep: each combination against the reference of its size, then the fastest, the
+slowest stage of each and the gain of each step.
 */
 
-use std::collections::BTreeMap;
+mod gain;
+mod stages;
+
+use std::path::Path;
 
 use anyhow::Result;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use super::bootstrap::{self, Rounds};
 use super::equality::{self, Equality};
 use super::result::{Outcome, Withheld};
 use super::side_results::SideResults;
 use super::speed::{self, Speed};
 use super::{evidence, same_work, validity};
 use crate::compare::runs::{Set, Side};
-use crate::compare::sweep::Combination;
+use crate::compare::sweep::{Axis, Combination, Coordinate, Setting, references};
+pub use gain::Gain;
+pub use stages::StageTime;
 use vos::dataset::Dataset;
 use vos::record::{Judgement, Verdict};
 
 /// One combination on one model.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SweepRow {
     /// Model tag.
     pub model: String,
     /// Name of the combination.
     pub combination: String,
+    /// The swept settings with their values.
+    pub point: Vec<Coordinate>,
     /// Precision of the rows.
     pub precision: String,
     /// Side of the network input, pixels.
     pub imgsz: String,
     /// Objects tracked together, as requested.
     pub objects_together: usize,
+    /// Frames overlap.
+    pub overlapping: bool,
     /// The combination with which its masks are compared.
     pub reference: String,
     /// Result of the comparison.
@@ -40,11 +51,21 @@ pub struct SweepRow {
     /// The number of rounds, the expected number and the reason for the difference; none if no
     /// round is missing.
     pub stopped_early: Option<String>,
+    /// Its run folders.
+    pub folders: Vec<String>,
     /// Its speed; none for a mismatch.
     pub speed: Option<Speed>,
     /// Frames of single objects over the time of all objects.
     pub object_fps: Option<f64>,
-    /// The stage with the longest mean time, decoding excluded, and that time, ms.
+    /// 95 % interval of it; none for one round of one clip.
+    pub object_fps_interval: Option<bootstrap::Interval>,
+    /// `object_fps` over that of the point before.
+    pub gain_to_previous: Option<Gain>,
+    /// `object_fps` over that of the first point.
+    pub gain_to_first: Option<Gain>,
+    /// Times of the stages.
+    pub stages: Vec<StageTime>,
+    /// The stage with the longest mean time for each frame, and that time, ms.
     pub slowest_stage: Option<(String, f64)>,
     /// The measured speed of a row without proven masks.
     pub withheld: Option<Withheld<Speed>>,
@@ -52,26 +73,68 @@ pub struct SweepRow {
     pub equality: Option<Equality>,
     /// Validity of its speed.
     pub verdict: Verdict,
+    /// Its Nsight Systems report, below the output folder.
+    pub nsys_report: Option<String>,
+    /// Why it has none, if one was requested.
+    pub no_nsys_report: Option<String>,
 }
 
-/// Judges every combination of every model. `references` has the index of each combination's
-/// reference.
+/// All rows of a sweep, as `sweep.json` has them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SweepResult {
+    /// Version of the file.
+    pub format: String,
+    /// Version of the program.
+    pub segtrt: String,
+    /// The command line.
+    pub command: String,
+    /// UTC dates of the measurements.
+    pub measured_on: Vec<String>,
+    /// The swept settings.
+    pub axes: Vec<Axis>,
+    /// A row for each model and combination.
+    pub rows: Vec<SweepRow>,
+}
+
+/// [`SweepResult::format`] of this version.
+pub const SWEEP_FORMAT: &str = "segtrt sweep result 2";
+
+impl SweepResult {
+    /// The models in order, each with its rows.
+    pub fn models(&self) -> Vec<(&str, Vec<&SweepRow>)> {
+        let mut models: Vec<(&str, Vec<&SweepRow>)> = Vec::new();
+        for row in &self.rows {
+            match models.iter_mut().find(|(model, _)| *model == row.model) {
+                Some((_, rows)) => rows.push(row),
+                None => models.push((&row.model, vec![row])),
+            }
+        }
+        models
+    }
+}
+
+/// Judges every combination of every model. Paths of runs are relative to `out_dir`.
 ///
 /// # Errors
 /// The split differs from the measured one.
 pub fn sweep(
     set: &Set,
     split: &dyn Dataset,
-    combinations: &[Combination],
-    references: &[usize],
+    (axes, combinations): (&[Axis], &[Combination]),
+    out_dir: &Path,
 ) -> Result<Vec<SweepRow>> {
     let clips = super::clips(set, split)?;
     let mut rows = Vec::new();
     for model in set.models() {
         let sides: Vec<Result<SideResults<'_>, String>> =
             set.sides.iter().map(|side| SideResults::of(side, &model)).collect();
+        let usable: Vec<bool> = sides.iter().map(Result::is_ok).collect();
+        let references = references(combinations, &usable);
+        let (mut own, mut cells) = (Vec::new(), Vec::new());
         for (at, (combination, side)) in combinations.iter().zip(&set.sides).enumerate() {
             let mut row = empty(&model, combination, side, &set.sides[references[at]].name);
+            let mut timed = None;
             match (&sides[at], &sides[references[at]]) {
                 (Err(why), _) => {
                     row.outcome = Outcome::NotAvailable;
@@ -84,11 +147,16 @@ pub fn sweep(
                         true => evidence::gather(reference, &[side], &clips).pop(),
                         false => Some(Err(differs.join("; "))),
                     };
-                    row.fill(side, found.unwrap_or_else(|| Err("not compared".to_owned())));
+                    timed = row.fill(side, found.unwrap_or_else(|| Err("not compared".to_owned())));
+                    let below = |path: &Path| path.strip_prefix(out_dir).unwrap_or(path).display().to_string();
+                    row.folders = side.rounds.iter().map(|round| below(&round.folder.path)).collect();
                 }
             }
-            rows.push(row);
+            own.push(row);
+            cells.push(timed);
         }
+        gain::fill(axes, &mut own, &cells);
+        rows.append(&mut own);
     }
     Ok(rows)
 }
@@ -97,19 +165,13 @@ fn empty(model: &str, combination: &Combination, side: &Side, reference: &str) -
     SweepRow {
         model: model.to_owned(),
         combination: side.name.clone(),
+        point: combination.point.clone(),
         precision: combination.precision.clone(),
-        imgsz: combination.imgsz.map_or_else(String::new, |side| side.to_string()),
-        objects_together: combination.objects.unwrap_or(1),
+        imgsz: combination.value(Setting::Imgsz).unwrap_or_default().to_owned(),
+        objects_together: combination.number(Setting::Objects).unwrap_or(1),
         reference: reference.to_owned(),
         outcome: Outcome::Refused,
-        why: None,
-        stopped_early: None,
-        speed: None,
-        object_fps: None,
-        slowest_stage: None,
-        withheld: None,
-        equality: None,
-        verdict: Verdict::default(),
+        ..SweepRow::default()
     }
 }
 
@@ -119,7 +181,13 @@ impl SweepRow {
         self.outcome.is_proven() && self.stopped_early.is_none()
     }
 
-    fn fill(&mut self, side: &SideResults<'_>, evidence: evidence::SideEvidence) {
+    /// Fills in a side's results; the frames and times of its speed, if it has one to show.
+    fn fill(
+        &mut self,
+        side: &SideResults<'_>,
+        evidence: evidence::SideEvidence,
+    ) -> Option<Rounds> {
+        self.overlapping = side.overlapping();
         self.imgsz.clone_from(&side.conditions.imgsz);
         self.precision.clone_from(&side.conditions.precision);
         self.stopped_early = side.stopped_early();
@@ -133,46 +201,21 @@ impl SweepRow {
                 self.equality = Some(found);
             }
         }
-        let Some(speed) = speed::speed(side) else { return };
+        let speed = speed::speed(side)?;
         self.verdict = validity::of_side(side, &speed);
         if !self.outcome.is_proven() {
             let why = self.why.clone().unwrap_or_else(|| self.outcome.as_str().to_owned());
             self.withheld = Some(Withheld { why, not_to_be_published: speed });
-            return;
+            return None;
         }
-        self.object_fps = object_fps(side, self.objects_together);
-        self.slowest_stage = slowest(&speed);
+        let cells = gain::object_cells(side, self.objects_together);
+        self.object_fps = bootstrap::rate(&cells);
+        self.object_fps_interval = bootstrap::fps_interval(&cells);
+        self.stages = stages::stages(side);
+        self.slowest_stage = stages::slowest(&self.stages);
         self.speed = Some(speed);
+        Some(cells)
     }
-}
-
-fn slowest(speed: &Speed) -> Option<(String, f64)> {
-    let stages = speed.stages_ms.iter().filter(|(name, _)| *name != "decode_ms");
-    let times = stages.filter_map(|(name, ms)| Some((name.trim_end_matches("_ms"), ms.as_f64()?)));
-    times.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(name, ms)| (name.to_owned(), ms))
-}
-
-/// Frames of single objects a second. Objects that are tracked together share their frames' times,
-/// which count once for a group. If a clip's last group is smaller, its groups count as equal.
-fn object_fps(side: &SideResults<'_>, together: usize) -> Option<f64> {
-    let (mut frames, mut seconds) = (0.0, 0.0);
-    for round in &side.rounds {
-        let mut clips: BTreeMap<&str, (usize, f64, f64)> = BTreeMap::new();
-        for (key, passes) in &round.objects {
-            let clip = clips.entry(&key.video).or_default();
-            clip.0 += 1;
-            for frame in passes.iter().flat_map(|pass| &pass.frames) {
-                clip.1 += 1.0;
-                clip.2 += frame.time.ms() / 1000.0;
-            }
-        }
-        for (objects, of_clip, time) in clips.into_values() {
-            let groups = objects.div_ceil(together.max(1));
-            frames += of_clip;
-            seconds += time * groups as f64 / objects as f64;
-        }
-    }
-    (seconds > 0.0).then(|| frames / seconds)
 }
 
 /// The fastest combination of a model.
