@@ -266,7 +266,12 @@ fn all_objects(plan: &BenchPlan, split: &dyn Dataset) -> Vec<Target> {
                     tag: model.tag.text.clone(),
                 };
                 let runs = 0..plan.profile_runs;
-                targets.extend(runs.map(|run| Target { key: key.clone(), others: Vec::new(), model: at, run }));
+                targets.extend(runs.map(|run| Target {
+                    key: key.clone(),
+                    others: Vec::new(),
+                    model: at,
+                    run,
+                }));
             }
         }
     }

@@ -108,8 +108,7 @@ impl Recorder {
     /// The pass and nsys's messages.
     fn run(&self, target: &Target, name: &ReportName) -> Result<(Result<RunRecord>, NsysMessages)> {
         let ObjectKey { video, object, .. } = &target.key;
-        let objects: Vec<String> =
-            std::iter::once(object).chain(&target.others).cloned().collect();
+        let objects: Vec<String> = std::iter::once(object).chain(&target.others).cloned().collect();
         let mut plan = self.plan.clone();
         if let Some(gpu) = &mut plan.gpu {
             gpu.objects_together = objects.len();

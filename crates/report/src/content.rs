@@ -9,7 +9,7 @@ use super::data::{
     compared, gather, hints, history, notes, pictures, platforms, sources,
 };
 use super::input::sides;
-use super::input::{DriftCurve, Inputs, NsysReport, ResultRow, TEXT_COLUMNS, Unproven};
+use super::input::{DriftCurve, Inputs, NsysReport, ReadSweep, ResultRow, TEXT_COLUMNS, Unproven};
 use super::targets::{self, Targets, Verdicts};
 
 /// The content of the page.
@@ -37,6 +37,8 @@ pub struct Report {
     pub unproven: Vec<Unproven>,
     /// Runs over time.
     pub histories: Vec<RunsOverTime>,
+    /// Sweeps.
+    pub sweeps: Vec<ReadSweep>,
     /// Profiles.
     pub nsys: Vec<NsysReport>,
     /// Targets, if requested.
@@ -111,6 +113,7 @@ pub fn build(inputs: Inputs, targets: Option<&Targets>, generated: String) -> Re
         gallery,
         drift,
         unproven,
+        sweeps: inputs.sweeps,
         histories: inputs.histories.iter().map(history::over_time).collect(),
         nsys: inputs.nsys,
         targets,

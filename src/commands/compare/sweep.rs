@@ -33,7 +33,9 @@ pub fn run(args: &CompareArgs) -> Result<Outcome> {
         (Setting::Imgsz, args.measure.imgsz.is_some()),
     ];
     let swept = |setting| axes.iter().any(|axis| axis.setting == setting);
-    if let Some((setting, _)) = contradicts.iter().find(|(setting, given)| *given && swept(*setting)) {
+    if let Some((setting, _)) =
+        contradicts.iter().find(|(setting, given)| *given && swept(*setting))
+    {
         let name = setting.name();
         let text = format!("--{name} and --sweep {name} contradict; leave --{name} out");
         return Err(UsageError(text).into());

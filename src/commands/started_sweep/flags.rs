@@ -42,9 +42,9 @@ pub(in crate::commands) fn words(axes: &[Axis], point: &Combination) -> Vec<Stri
 fn engines_only(setting: Setting) -> Option<&'static str> {
     match setting {
         Setting::Objects => Some("objects are tracked together by TensorRT's backend alone"),
-        Setting::EncodeBatch => {
-            Some("batches are encoded by TensorRT's backend alone; ONNX Runtime encodes frame by frame")
-        }
+        Setting::EncodeBatch => Some(
+            "batches are encoded by TensorRT's backend alone; ONNX Runtime encodes frame by frame",
+        ),
         Setting::EncodeAhead => {
             Some("frames overlap on TensorRT's backend alone; ONNX Runtime has one frame in flight")
         }
@@ -159,6 +159,9 @@ mod tests {
             assert!(refused("threads=1,2", false, given).contains("the sweep sets --threads"));
         }
         let mode = |given: &str| refused("encode_batch=1,2", true, given);
-        assert!(mode("--mode latency").contains("leave --mode out") && mode("--mode=throughput").is_empty());
+        assert!(
+            mode("--mode latency").contains("leave --mode out")
+                && mode("--mode=throughput").is_empty()
+        );
     }
 }

@@ -22,7 +22,8 @@ pub(super) const FOLDER: &str = "nsight_reports";
 /// Names the reports that are there.
 pub(super) fn find(work: &SweepWork, rows: &mut [SweepRow]) {
     for row in rows {
-        let there = name(work, row).find().filter(|_| row.speed.is_some() || row.withheld.is_some());
+        let there =
+            name(work, row).find().filter(|_| row.speed.is_some() || row.withheld.is_some());
         row.nsys_report = there.as_deref().map(|path| below(work, path));
     }
 }

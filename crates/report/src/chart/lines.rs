@@ -7,7 +7,7 @@ use maud::html;
 use super::axes::{TOP, axes};
 use super::legend::{Sign, legend, marker};
 use super::scale::Scale;
-use super::{Head, LIKE, Plot, SERIES, Style, dashes, path, px};
+use super::{Head, LIKE, Plot, SERIES, Style, dashes, hollow, path, px};
 
 /// One curve.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +23,10 @@ pub struct Line {
     pub like: Option<usize>,
     /// Marked points, each with its tooltip.
     pub marks: Vec<(f64, f64, String)>,
+    /// The same of INVALID values, drawn hollow.
+    pub hollow: Vec<(f64, f64, String)>,
+    /// Whiskers: a point of the x axis with the ends of its interval.
+    pub whiskers: Vec<(f64, f64, f64)>,
 }
 
 /// A dotted line across the plot at a value of y.
@@ -62,16 +66,25 @@ pub struct Lines {
     pub guides: Vec<Guide>,
     /// Notes below the plot.
     pub notes: Vec<String>,
+    /// Names of the values 0, 1, 2, … of the x axis, which are then all and evenly spaced.
+    pub x_names: Vec<String>,
 }
 
 /// Draws the curves; `None` without a point.
 pub fn lines(data: Lines) -> Option<Plot> {
     let xs = data.lines.iter().flat_map(|line| line.points.iter().map(|(x, _)| *x));
-    let ys = data.lines.iter().flat_map(|line| line.points.iter().map(|(_, y)| *y));
+    let ys = data.lines.iter().flat_map(|line| {
+        let ends = line.whiskers.iter().flat_map(|(_, low, high)| [*low, *high]);
+        line.points.iter().map(|(_, y)| *y).chain(ends)
+    });
     xs.clone().next()?;
     let style = data.style;
     let (left, right, bottom) = (style.left(), style.right(), style.bottom());
-    let x = Scale::around(xs, left, right);
+    let x = match data.x_names.len() {
+        0 => Scale::around(xs, left, right),
+        // Half a step at both ends, so that no point lies on the axis.
+        names => Scale::between(-0.5, names as f64 - 0.5, left, right),
+    };
     let y = match (data.y_ends, data.y_from_zero) {
         (Some((low, high)), _) => Scale::between(low, high, bottom, TOP),
         (None, true) => Scale::rates(ys, bottom, TOP),
@@ -94,7 +107,7 @@ pub fn lines(data: Lines) -> Option<Plot> {
         .collect();
     let (legend, legend_height) = legend(style, &entries, left, style.below());
     let body = html! {
-        (axes(style, (&x, &data.x), (&y, &data.y)))
+        (axes(style, (&x, &data.x), (&y, &data.y), &data.x_names))
         @for (at, guide) in data.guides.iter().enumerate() {
             @let next = data.guides.get(at + 1).map_or(f64::INFINITY, |next| y.at(guide.y) - y.at(next.y));
             path.guide d=(format!("M{left} {}H{right}", px(y.at(guide.y)))) {}
@@ -114,8 +127,17 @@ pub fn lines(data: Lines) -> Option<Plot> {
                     path class=(format!("f{colour} halo")) d=(marker(shape, x.at(mx), y.at(my), 4.5)) {}
                 }
             }
+            @for (mx, low, high) in &line.whiskers {
+                path.ink d=(format!("M{m} {}V{}M{l} {0}h6M{l} {1}h6", px(y.at(*low)), px(y.at(*high)),
+                    m = px(x.at(*mx)), l = px(x.at(*mx) - 3.0))) {}
+            }
             @for (mx, my, label) in &line.marks {
                 path class=(format!("f{colour} halo")) d=(marker(at, x.at(*mx), y.at(*my), 4.5)) {
+                    title { (label) }
+                }
+            }
+            @for (mx, my, label) in &line.hollow {
+                path class=(hollow(colour)) d=(marker(at, x.at(*mx), y.at(*my), 4.5)) {
                     title { (label) }
                 }
             }

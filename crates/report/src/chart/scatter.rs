@@ -83,7 +83,7 @@ pub fn scatter(mut data: Scatter) -> Option<Plot> {
     let front = if data.front { front(&data.dots) } else { Vec::new() };
     let names = names(&data, &x, &y);
     let body = html! {
-        (axes(style, (&x, &data.x), (&y, &data.y)))
+        (axes(style, (&x, &data.x), (&y, &data.y), &[]))
         @if data.front { (broken(style, &x, &y)) }
         @if front.len() > 1 {
             path.guide d=(stairs(&front, &x, &y)) { title { "No other point is both faster and \

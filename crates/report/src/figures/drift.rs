@@ -96,7 +96,7 @@ fn curves_of(
                 colour: Some(curve.series),
                 like,
                 points: points.chunks(each).filter_map(lowest).collect(),
-                marks: Vec::new(),
+                ..Line::default()
             }
         })
         .collect();

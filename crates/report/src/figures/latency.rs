@@ -101,13 +101,13 @@ fn distribution(
         y: "share of frames".to_owned(),
         y_ends: Some((0.0, 1.0)),
         y_from_zero: true,
-        busy: false,
         lines: groups
             .iter()
             .map(|(group, frames)| curve(label(report, group), group.series, frames))
             .collect(),
         guides: [0.5, 0.95, 0.99].map(|y| Guide { y, label: format!("P{:.0}", 100.0 * y) }).into(),
         notes,
+        ..Lines::default()
     }
 }
 

@@ -11,6 +11,7 @@ mod power;
 mod proof;
 mod speed;
 mod stages;
+mod sweep;
 
 use super::chart::{Plot, Style};
 use super::content::Report;
@@ -44,6 +45,8 @@ pub struct Figures {
     pub drift: Vec<Plot>,
     /// Numbers over the runs of a history.
     pub history: Vec<Plot>,
+    /// Rates and stages of a sweep's points.
+    pub sweep: Vec<Plot>,
 }
 
 impl Figures {
@@ -60,6 +63,7 @@ impl Figures {
             power: power::plots(report, style),
             drift: drift::plots(report, style),
             history: history::plots(report, style),
+            sweep: sweep::plots(report, style),
         }
     }
 
@@ -75,6 +79,7 @@ impl Figures {
             &self.power,
             &self.drift,
             &self.history,
+            &self.sweep,
         ];
         sections.into_iter().flatten()
     }

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use super::sweep::is_sweep;
+use crate::compare::document::sweep::FILE_NAME as SWEEP;
 use vos::files::{MASKS, is_previous};
 use vos::overlay::THUMBNAILS;
 
@@ -29,6 +31,8 @@ pub enum FileKind {
     Comparison,
     /// Runs of `segtrt history`.
     History,
+    /// `sweep.json`.
+    Sweep,
 }
 
 /// A file to read.
@@ -82,6 +86,7 @@ pub fn find(given: &str) -> Result<Vec<Found>> {
         let is =
             |kind: &str| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(kind));
         let kind = match (is("json"), is("jsonl")) {
+            (true, _) if is_sweep(&path) => FileKind::Sweep,
             (true, _) => FileKind::Comparison,
             (_, true) => FileKind::History,
             _ => FileKind::Table,
@@ -95,6 +100,10 @@ fn walk(folder: &Path, depth: usize, files: &mut Vec<(FileKind, PathBuf)>) {
     let comparison = folder.join(COMPARISON);
     if comparison.is_file() {
         files.push((FileKind::Comparison, comparison));
+    }
+    let sweep = folder.join(SWEEP);
+    if sweep.is_file() {
+        files.push((FileKind::Sweep, sweep));
     }
     if let Some(table) =
         RUN_TABLES.iter().map(|name| folder.join(name)).find(|table| table.is_file())

@@ -5,6 +5,7 @@ Short names for runs: the fewest last parts of a path that distinguish a run fro
 use std::path::Path;
 
 use super::find::{Found, is_run_table};
+use super::sweep::is_sweep;
 
 /// A name for each file: the user's, else from its path. Rounds of one run (`round_1`, `round_2`,
 /// …) share one name.
@@ -25,7 +26,7 @@ fn parts(table: &Path) -> Vec<String> {
     let whole = std::fs::canonicalize(table).unwrap_or_else(|_| table.to_owned());
     let mut named = whole.with_extension("");
     // Every comparison's file has the same name; its folder tells it from others.
-    if is_run_table(&whole) || whole.ends_with("comparison.json") {
+    if is_run_table(&whole) || whole.ends_with("comparison.json") || is_sweep(&whole) {
         named.pop();
     }
     let mut parts: Vec<String> = named

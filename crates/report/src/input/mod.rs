@@ -1,6 +1,6 @@
 /*!
 Reads the sources of a report: run folders and CSV files of segtrt and of the Python predecessor,
-`comparison.json` files with drift curves, histories, summaries of Nsight Systems reports.
+`comparison.json` files with drift curves, sweeps, histories, summaries of Nsight Systems reports.
 
 Older files may lack columns. Numbers are strict: a missing column, an empty field and a word in
 place of a number mean 'not measured', never zero. A file that cannot be read is reported, and the
@@ -14,6 +14,7 @@ mod nsys;
 mod rows;
 mod sidecar;
 pub(crate) mod sides;
+mod sweep;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,6 +29,7 @@ pub use comparison::{DriftCurve, ReadComparison, Unproven};
 pub use nsys::{NsysOperation, NsysReport};
 pub use rows::{ResultRow, TEXT_COLUMNS, Validity};
 pub use sidecar::{RecordedPass, StageSum};
+pub use sweep::ReadSweep;
 
 /// The content of all sources.
 #[derive(Debug, Default)]
@@ -40,6 +42,8 @@ pub struct Inputs {
     pub nsys: Vec<NsysReport>,
     /// Runs of `segtrt history`.
     pub histories: Vec<History>,
+    /// Sweeps.
+    pub sweeps: Vec<ReadSweep>,
     /// Files that could not be read, with the reason.
     pub problems: Vec<String>,
 }
@@ -79,8 +83,8 @@ impl RunSource {
     }
 }
 
-/// Reads everything in `given` (folders, CSV files, comparison files, histories, each possibly as
-/// `LABEL=PATH`) and the profiler summaries `nsys`.
+/// Reads everything in `given` (folders, CSV files, comparison files, sweeps, histories, each
+/// possibly as `LABEL=PATH`) and the profiler summaries `nsys`.
 ///
 /// # Errors
 /// Nothing could be read; the message has every reason.
@@ -117,6 +121,10 @@ pub fn read(given: &[String], nsys: &[PathBuf]) -> Result<Inputs> {
                 Ok(history) => inputs.histories.push(history),
                 Err(error) => inputs.problems.push(format!("{error:#}")),
             },
+            find::FileKind::Sweep => match sweep::read(&thing.path, label) {
+                Ok(sweep) => inputs.sweeps.push(sweep),
+                Err(error) => inputs.problems.push(format!("{error:#}")),
+            },
             find::FileKind::Table => match source(&thing.path, label, &mut inputs.problems) {
                 Ok(source) => {
                     inputs.sources.push(RunSource { named: thing.label.is_some(), ..source })
@@ -133,9 +141,11 @@ pub fn read(given: &[String], nsys: &[PathBuf]) -> Result<Inputs> {
     }
     for source in &mut inputs.sources {
         inputs.comparisons.iter().for_each(|comparison| join(source, comparison));
+        inputs.sweeps.iter().for_each(|sweep| join_sweep(source, sweep));
     }
-    let Inputs { sources, comparisons, nsys, histories, .. } = &inputs;
-    if sources.is_empty() && comparisons.is_empty() && nsys.is_empty() && histories.is_empty() {
+    let Inputs { sources, comparisons, nsys, histories, sweeps, .. } = &inputs;
+    let results = comparisons.is_empty() && histories.is_empty() && sweeps.is_empty();
+    if sources.is_empty() && results && nsys.is_empty() {
         anyhow::bail!("there is nothing to report on: {}", inputs.problems.join("; "));
     }
     Ok(inputs)
@@ -166,6 +176,21 @@ fn join(source: &mut RunSource, comparison: &ReadComparison) {
         let reason: Arc<str> = side.why.as_str().into();
         for row in source.rows.iter_mut().filter(|row| row.key().2 == side.model) {
             row.mark_unproven(&reason);
+        }
+    }
+}
+
+/// Tells a source which point of a sweep its rows are, and whether their masks are proven.
+fn join_sweep(source: &mut RunSource, sweep: &ReadSweep) {
+    let Some(Ok(folder)) = source.path.parent().map(std::fs::canonicalize) else { return };
+    for (point, unproven) in sweep.rows_in(&folder) {
+        if !source.named {
+            source.side = Some(point.combination.clone());
+        }
+        if let Some(reason) = unproven.map(Arc::<str>::from) {
+            for row in source.rows.iter_mut().filter(|row| row.key().2 == point.model) {
+                row.mark_unproven(&reason);
+            }
         }
     }
 }

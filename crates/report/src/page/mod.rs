@@ -20,6 +20,7 @@ mod proof;
 mod reasons;
 mod rows;
 mod summary;
+mod sweep;
 mod targets;
 
 use maud::html;
@@ -70,6 +71,7 @@ fn sections(report: &Report, figures: &Figures) -> Vec<Section> {
     };
     let all = [
         ("proof", "What was proven", proof::parts(report, figures)),
+        ("sweep", "Sweeps", sweep::parts(report, figures)),
         ("masks", "Masks", masks::parts(report)),
         ("notes", "Before you read", best::notes(report)),
         ("best", "At a glance", best::cards(report)),

@@ -40,9 +40,7 @@ pub use result::{
 };
 pub use shown::{Shown, ShownFrame};
 pub use speed::Speed;
-pub use sweep::{
-    Fastest, Gain, SWEEP_FORMAT, StageTime, SweepResult, SweepRow, fastest, sweep,
-};
+pub use sweep::{Fastest, Gain, SWEEP_FORMAT, StageTime, SweepResult, SweepRow, fastest, sweep};
 
 use super::runs::{RunFolder, Set, Side};
 use super::thresholds::{CONFIDENCE, EQUALITY, PROOF, REPLICATES, SEED, SPEED};

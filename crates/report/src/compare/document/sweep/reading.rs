@@ -11,7 +11,9 @@ pub fn remarks(result: &SweepResult) -> Vec<String> {
     let mut lines = Vec::new();
     for (model, rows) in result.models() {
         lines.push(format!("{model}: {}", fastest_of(&result.rows, model)));
-        lines.extend(slowest_stages(&result.axes, &rows).iter().map(|line| format!("{model}: {line}")));
+        lines.extend(
+            slowest_stages(&result.axes, &rows).iter().map(|line| format!("{model}: {line}")),
+        );
         for row in rows.iter().filter(|row| !row.outcome.is_proven()) {
             let why = row.why.as_deref().unwrap_or("no reason");
             lines.push(format!("{model} {}: {}: {why}", row.combination, row.outcome.as_str()));
@@ -61,7 +63,8 @@ pub fn slowest_stages(axes: &[Axis], rows: &[&SweepRow]) -> Vec<String> {
         lines.push(match runs.as_slice() {
             [(stage, _)] => format!("the slowest stage is {stage} at every {name}{others}"),
             _ => {
-                let parts = runs.iter().map(|(stage, values)| format!("{stage} at {}", values.join(", ")));
+                let parts =
+                    runs.iter().map(|(stage, values)| format!("{stage} at {}", values.join(", ")));
                 let parts: Vec<String> = parts.collect();
                 format!("the slowest stage changes with {name}{others}: {}", parts.join("; "))
             }
@@ -76,9 +79,9 @@ pub fn fastest_of(rows: &[SweepRow], model: &str) -> String {
         format!("{:.2} frames of single objects a second", row.object_fps.unwrap_or(f64::NAN))
     };
     let gain = |row: &SweepRow| {
-        row.gain_to_first.as_ref().map_or_else(String::new, |gain| {
-            format!(", {} the rate of {}", gain.text(), gain.of)
-        })
+        row.gain_to_first
+            .as_ref()
+            .map_or_else(String::new, |gain| format!(", {} the rate of {}", gain.text(), gain.of))
     };
     let stage = |row: &SweepRow| {
         row.slowest_stage.as_ref().map_or_else(String::new, |(name, ms)| {

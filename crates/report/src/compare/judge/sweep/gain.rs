@@ -96,7 +96,8 @@ mod tests {
         let of = [cells(&[4.0, 4.0]), cells(&[2.0, 2.0]), None, cells(&[1.0, 1.0])];
         fill(&axes, &mut rows, &of);
         let text = |gain: &Option<Gain>| {
-            gain.as_ref().map_or_else(|| "-".to_owned(), |gain| format!("{} {}", gain.of, gain.text()))
+            gain.as_ref()
+                .map_or_else(|| "-".to_owned(), |gain| format!("{} {}", gain.of, gain.text()))
         };
         let shown = rows.map(|row| [text(&row.gain_to_previous), text(&row.gain_to_first)]);
         assert_eq!(shown[0], ["-", "-"]);

@@ -148,8 +148,11 @@ pub fn sweep(
                         false => Some(Err(differs.join("; "))),
                     };
                     timed = row.fill(side, found.unwrap_or_else(|| Err("not compared".to_owned())));
-                    let below = |path: &Path| path.strip_prefix(out_dir).unwrap_or(path).display().to_string();
-                    row.folders = side.rounds.iter().map(|round| below(&round.folder.path)).collect();
+                    let below = |path: &Path| {
+                        path.strip_prefix(out_dir).unwrap_or(path).display().to_string()
+                    };
+                    row.folders =
+                        side.rounds.iter().map(|round| below(&round.folder.path)).collect();
                 }
             }
             own.push(row);
@@ -182,11 +185,7 @@ impl SweepRow {
     }
 
     /// Fills in a side's results; the frames and times of its speed, if it has one to show.
-    fn fill(
-        &mut self,
-        side: &SideResults<'_>,
-        evidence: evidence::SideEvidence,
-    ) -> Option<Rounds> {
+    fn fill(&mut self, side: &SideResults<'_>, evidence: evidence::SideEvidence) -> Option<Rounds> {
         self.overlapping = side.overlapping();
         self.imgsz.clone_from(&side.conditions.imgsz);
         self.precision.clone_from(&side.conditions.precision);

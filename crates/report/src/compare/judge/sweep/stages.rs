@@ -64,8 +64,13 @@ mod tests {
 
     #[test]
     fn a_stage_outside_the_time_is_never_the_slowest() {
-        let stage = |stage: &str, ms: f64, outside: bool| StageTime { stage: stage.to_owned(), ms, outside };
-        let stages = [stage("decode", 9.0, true), stage("encoder", 2.0, false), stage("track", 3.0, false)];
+        let stage = |stage: &str, ms: f64, outside: bool| StageTime {
+            stage: stage.to_owned(),
+            ms,
+            outside,
+        };
+        let stages =
+            [stage("decode", 9.0, true), stage("encoder", 2.0, false), stage("track", 3.0, false)];
         assert_eq!(slowest(&stages), Some(("track".to_owned(), 3.0)));
         assert_eq!(slowest(&stages[..1]), None);
     }
