@@ -163,3 +163,39 @@ fn what_cannot_be_done_is_said_before_anything_is_made() {
         .stderr(contains("name a folder nsight_experiment_"));
     assert!(folders(&split).is_empty());
 }
+
+#[test]
+fn a_sweep_lies_in_the_experiments_folder_and_goes_on_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let split = synth(dir.path(), 1, 1, 5);
+    let nsys = crate::support::script(&dir.path().join("bin/nsys"), crate::profile::FAKE);
+    let mut command = experiment(&split);
+    command.env("NSYS_CMD", &nsys).env("FAKE_NSYS_LOG", dir.path().join("log"));
+    command.args(["--models", "edgetam_mini_points", "--backend", "cpu", "--runs", "1"]);
+    command.args(["--sweep", "threads=1,2"]).assert().success();
+    let found = folders(&split);
+    let [folder] = found.as_slice() else { panic!("{found:?}") };
+    for name in ["sweep.csv", "sweep.html", "nsight_reports/threads_001.nsys-rep"] {
+        assert!(folder.join(name).is_file(), "{name}");
+    }
+    assert_eq!(column(&folder.join("sweep.csv"), "combination"), ["threads_001", "threads_002"]);
+    // A round and a report that were lost are made again, and nothing else.
+    fs::remove_dir_all(folder.join("runs/edgetam_mini_points/threads_002")).unwrap();
+    fs::remove_file(folder.join("nsight_reports/threads_001.nsys-rep")).unwrap();
+    let mut command = segtrt();
+    command.env("NSYS_CMD", &nsys).env("FAKE_NSYS_LOG", dir.path().join("log"));
+    command.args(["experiment", "--json", "--resume"]).arg(folder).assert().success();
+    assert!(folder.join("runs/edgetam_mini_points/threads_002/round_1/sidecar.json").is_file());
+    let log = fs::read_to_string(dir.path().join("log")).unwrap();
+    let recorded = |name: &str| log.matches(&format!("/{name}.nsys-rep")).count();
+    assert_eq!((recorded("threads_001"), recorded("threads_002")), (2, 1), "{log}");
+
+    let wrong = |flags: &[&str], says: &'static str| {
+        let mut command = experiment(&split);
+        command.args(["--models", "edgetam_mini_points", "--backend", "cpu"]).args(flags);
+        command.assert().code(2).stderr(contains(says));
+    };
+    wrong(&["--sweep", "encode_batch=1,2"], "encodes frame by frame");
+    wrong(&["--sweep", "imgsz=256", "--imgsz", "256"], "leave --imgsz out");
+    assert_eq!(folders(&split).len(), 1);
+}

@@ -286,6 +286,12 @@ pub const CASES: &[Case] = &[
         &["report", "@/cmp/comparison.json", "@/run", "-o", "@/out/r.html"],
         By::Command
     ),
+    case!(
+        "sweep",
+        "swept/sweep.json",
+        &["report", "@/swept/sweep.json", "@/run", "-o", "@/out/r.html"],
+        By::Command
+    ),
     case!("experiment", "exp/*/experiment.json", &[], By::Call(read::experiment)),
     case!("two phases", "prepared/metadata.json", &[], By::Call(read::metadata)),
     case!("second phase", "prepared/inference_config.json", &[], By::Call(read::inference)),

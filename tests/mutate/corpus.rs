@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use report::compare::document;
+use report::compare::judge::{SWEEP_FORMAT, SweepResult, SweepRow};
 use report::compare::runs::Measured;
+use report::compare::sweep::{Axis, combinations};
 use sha2::{Digest, Sha256};
 use tar::{Builder, Header};
 use vos::files::Configuration;
@@ -20,6 +23,21 @@ const MARKER: &str = "\nsegtrt-collect 1\n";
 /// A stand-in for ssh: the script on its standard input asks for a listing or for a tar.
 const SSH: &str = "here=$(dirname \"$0\")\ncase $(cat) in *'tar -cf'*) cat \"$here/stream.bin\" \
                    ;; *) cat \"$here/listing.bin\" ;; esac\n";
+
+/// A sweep of two points.
+fn swept() -> SweepResult {
+    let axes = vec!["encode_batch=1,2".parse::<Axis>().unwrap()];
+    let rows = combinations(&axes, "fp16").unwrap().into_iter().map(|one| SweepRow {
+        model: "edgetam_mini_points".to_owned(),
+        combination: one.name(),
+        point: one.point,
+        object_fps: Some(20.0),
+        slowest_stage: Some(("encoder".to_owned(), 2.5)),
+        ..SweepRow::default()
+    });
+    let rows = rows.collect();
+    SweepResult { format: SWEEP_FORMAT.to_owned(), axes, rows, ..SweepResult::default() }
+}
 
 /// Writes all of them into a new folder.
 pub fn make(root: &Path) {
@@ -65,6 +83,8 @@ pub fn make(root: &Path) {
         .output()
         .unwrap();
     assert!(at("cmp/comparison.json").is_file(), "{}", String::from_utf8_lossy(&output.stderr));
+    fs::create_dir(at("swept")).unwrap();
+    document::sweep::write(&at("swept"), &swept()).unwrap();
     let compared = Configuration::default().with("models", "edgetam_mini_points");
     let sides = vec!["cpu".to_owned(), "eager".to_owned()];
     let measured = Measured::new(compared, BTreeMap::new(), sides, "cpu".to_owned());

@@ -115,7 +115,7 @@ pub struct ExperimentArgs {
         long,
         help_heading = MEASURING,
         value_name = "NAME=VALUE,…",
-        conflicts_with_all = ["devices", "slurm", "shard", "shuffle_videos", "seed"]
+        conflicts_with_all = ["devices", "slurm", "shard", "shuffle_videos"]
     )]
     pub sweep: Vec<Axis>,
     /// Leave out the profiled passes.

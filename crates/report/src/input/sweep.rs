@@ -67,10 +67,12 @@ impl ReadSweep {
     /// The row that was measured in this folder, by model, and why its masks are not proven.
     pub fn rows_in(&self, folder: &Path) -> Vec<(&SweepRow, Option<String>)> {
         let near = self.path.parent().unwrap_or(Path::new("."));
+        let at = |path: &Path| std::fs::canonicalize(near.join(path)).ok();
         let is_there = |row: &&SweepRow| {
-            row.folders
-                .iter()
-                .any(|own| std::fs::canonicalize(near.join(own)).is_ok_and(|own| own == folder))
+            // A round that failed is in no list, but lies with the others.
+            let rounds = Path::new("runs").join(&row.model).join(&row.combination);
+            at(&rounds).is_some_and(|rounds| folder.starts_with(rounds))
+                || row.folders.iter().any(|own| at(Path::new(own)).as_deref() == Some(folder))
         };
         let unproven = |row: &SweepRow| {
             let is_so = matches!(

@@ -51,20 +51,20 @@ fn table(number: usize, sweep: &ReadSweep) -> Table {
         "To the point before",
         "To the first",
         "Slowest stage",
+        "Verdict",
         "P50 ms",
         "P99 ms",
         "GPU MiB",
         "Lowest IoU",
         "J&F, %",
         "Masks",
-        "Verdict",
         "nsys report",
     ];
     let caption = "Every point of the sweep. FPS: frames of single objects over the time of all \
                    objects, all rounds. The point before differs in one setting.";
     let name = if number == 0 { "sweep".to_owned() } else { format!("sweep_{}", number + 1) };
     let mut table = Table::new(&name, caption, &heads, 2);
-    for at in [6, 12, 13, 14] {
+    for at in [6, 7, 13, 14] {
         table.heads[at].1 = false;
     }
     for row in &sweep.result.rows {
@@ -114,6 +114,8 @@ fn cells(row: &SweepRow, best: bool) -> Vec<Cell> {
         (None, None) => Cell { none: true, ..Cell::text("none") },
     };
     let equality = row.equality.as_ref();
+    // A row that is its own reference has no comparison.
+    let compared = equality.filter(|_| row.reference != row.combination);
     vec![
         Cell::text(&row.model),
         point,
@@ -122,13 +124,13 @@ fn cells(row: &SweepRow, best: bool) -> Vec<Cell> {
         gain(&row.gain_to_previous),
         gain(&row.gain_to_first),
         stage,
+        Cell::badge(tone, verdict),
         number(speed.and_then(|speed| speed.p50_ms), 2),
         number(speed.and_then(|speed| speed.p99_ms), 2),
         number(speed.and_then(|speed| speed.gpu_alloc_mib), 0),
-        Cell::number(equality.map(|equality| equality.min_iou), 4, false),
+        Cell::number(compared.map(|equality| equality.min_iou), 4, false),
         Cell::number(equality.and_then(|found| Some(found.scores?.jf)), 2, false),
         Cell::text(row.outcome.as_str()),
-        Cell::badge(tone, verdict),
         report,
     ]
 }

@@ -61,7 +61,9 @@ pub fn slowest_stages(axes: &[Axis], rows: &[&SweepRow]) -> Vec<String> {
         };
         let name = axis.setting.name();
         lines.push(match runs.as_slice() {
-            [(stage, _)] => format!("the slowest stage is {stage} at every {name}{others}"),
+            [(stage, _)] => {
+                format!("the slowest stage is {stage} at every value of {name}{others}")
+            }
             _ => {
                 let parts =
                     runs.iter().map(|(stage, values)| format!("{stage} at {}", values.join(", ")));
@@ -173,7 +175,10 @@ mod tests {
             told(["encoder", "encoder", "", "decode", "decode"]),
             ["the slowest stage changes with encode_batch: encoder at 1, 2; decode at 8, 16"]
         );
-        assert_eq!(told(["track"; 5]), ["the slowest stage is track at every encode_batch"]);
+        assert_eq!(
+            told(["track"; 5]),
+            ["the slowest stage is track at every value of encode_batch"]
+        );
         assert_eq!(told(["track", "", "", "", ""]), Vec::<String>::new());
     }
 }
