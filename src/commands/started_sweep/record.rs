@@ -65,7 +65,10 @@ pub(super) fn record(
 fn one(work: &SweepWork, nsys: &Nsys, row: &SweepRow) -> Result<PathBuf> {
     let (model, side) = side_of(work, row).context("the sweep has no such point")?;
     let SideKind::Bench(more) = &side.kind else { bail!("it is no bench") };
-    let words = bench_words(&work.plan, model, side, more);
+    // What a profiled pass writes beside its report, such as encoded frames, is dropped.
+    let dropped = tempfile::tempdir().context("there is no temporary folder")?;
+    let mut words = bench_words(&work.plan, model, side, more);
+    words.extend(["--out-dir".to_owned(), dropped.path().display().to_string()]);
     let plan = resolve(&parse_bench(&words)?)?.plan;
     let at = plan.models.iter().position(|model| model.tag.text == row.model);
     let at = at.context("the model cannot be run")?;

@@ -16,8 +16,8 @@ pub struct StageTime {
     pub stage: String,
     /// Mean over all frames, ms; of decoding with frames overlapping the share of one thread.
     pub ms: f64,
-    /// It is outside the frame's time, so it cannot be the slowest: decoding with one frame in
-    /// flight.
+    /// It is outside the frame's time, so it cannot be the slowest: with one frame in flight
+    /// decoding, and encoding on another thread.
     pub outside: bool,
 }
 
@@ -31,17 +31,25 @@ pub(super) fn stages(side: &SideResults<'_>) -> Vec<StageTime> {
             return None;
         }
         let mut ms = times.iter().sum::<f64>() / frames.len() as f64;
-        let is_decoding = stage == Stage::Decode;
-        if is_decoding && overlapping {
+        if stage == Stage::Decode && overlapping {
             ms /= decode_threads(side) as f64;
         }
         Some(StageTime {
             stage: stage.column().trim_end_matches("_ms").to_owned(),
             ms,
-            outside: is_decoding && !overlapping,
+            // A frame in flight waits for a thread that is late, so it limits the rate.
+            outside: !overlapping
+                && (stage == Stage::Decode || (stage == Stage::Encode && encodes_beside(side))),
         })
     };
     Stage::ALL.into_iter().filter_map(time).collect()
+}
+
+/// Another thread encoded the frames, by the settings: `overlay,beside`.
+fn encodes_beside(side: &SideResults<'_>) -> bool {
+    let setting =
+        side.rounds.first().and_then(|round| round.folder.configuration.get("encode")?.as_str());
+    setting.is_some_and(|setting| setting.ends_with(",beside"))
 }
 
 /// Threads that decoded in advance; one where the settings name none.
