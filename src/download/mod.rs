@@ -26,6 +26,9 @@ use failure::{Failure, Words};
 
 /// Attempts without progress before a transfer is given up.
 const ATTEMPTS: u32 = 4;
+/// How often, and how long each time, a lock is waited for.
+const LOCK_WAITS: u32 = 20;
+const LOCK_WAIT: Duration = Duration::from_millis(25);
 /// So many new bytes are progress.
 const PROGRESS: u64 = 1 << 20;
 
@@ -136,13 +139,24 @@ fn open_part(to: &Path) -> Result<(PathBuf, File)> {
     let part = beside(to, ".part");
     let file = OpenOptions::new().append(true).create(true).open(&part);
     let file = file.with_context(|| format!("cannot write {}", part.display()))?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            bail!("another process fetches {}; wait for it, or end it", to.display())
+    let mut waits = 0;
+    loop {
+        match file.try_lock() {
+            Ok(()) => break,
+            // A child that is being started holds its parent's files until it runs its program.
+            Err(TryLockError::WouldBlock) if waits < LOCK_WAITS => {
+                waits += 1;
+                std::thread::sleep(LOCK_WAIT);
+            }
+            Err(TryLockError::WouldBlock) => {
+                bail!("another process fetches {}; wait for it, or end it", to.display())
+            }
+            // A network file system without locks.
+            Err(TryLockError::Error(error)) => {
+                log::info!("{} is not locked: {error}", part.display());
+                break;
+            }
         }
-        // A network file system without locks.
-        Err(TryLockError::Error(error)) => log::info!("{} is not locked: {error}", part.display()),
     }
     Ok((part, file))
 }
@@ -172,9 +186,6 @@ fn transfer(
         }
         if source.bytes == Some(had) {
             return Ok(Ended::Complete);
-        }
-        if let Some(bytes) = source.bytes {
-            words.room(bytes - had).map_err(|failure| words.error(&failure, had))?;
         }
         let failure = match attempt_from(source, part, file, had, patience, &bar) {
             Ok(()) => return Ok(Ended::Complete),
@@ -228,8 +239,9 @@ fn attempt_from(
         }
         if let Some(length) = answer.length {
             bar.set_length(has + length);
-            Words { source, part }.room(length)?;
         }
+        let rest = answer.length.or_else(|| Some(source.bytes?.saturating_sub(has)));
+        Words { source, part }.room(rest.unwrap_or(0))?;
     }
     while let Some(bytes) = transfer.next()? {
         has += bytes.len() as u64;

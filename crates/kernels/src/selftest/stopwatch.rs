@@ -20,7 +20,7 @@ const SAMPLING: (f64, usize) = (0.01, 5);
 pub struct TimedRuns {
     /// Runs before, not counted.
     pub warmup: usize,
-    /// Runs that are timed, at most.
+    /// Runs that are timed, at most; without any a case is compared only.
     pub runs: usize,
 }
 
@@ -40,7 +40,7 @@ impl Bench<'_> {
         end.record(&self.stream)?;
         self.stream.synchronize()?;
         let slow = end.ms_since(&start)? > 1.0;
-        Ok(if slow { 1 } else { LAUNCHES.min(self.runs.runs.max(1)) })
+        Ok(if slow { 1 } else { LAUNCHES.min(self.runs.runs) })
     }
 
     /// The time of one launch among several in a row.
@@ -48,6 +48,9 @@ impl Bench<'_> {
     /// # Errors
     /// Those of `enqueue`, or the driver's.
     pub fn time(&self, enqueue: impl Fn(&Stream) -> Result<()>) -> Result<Option<Timing>> {
+        if self.runs.runs == 0 {
+            return Ok(None);
+        }
         let launches = self.launches(&enqueue)?;
         for _ in 0..self.runs.warmup {
             enqueue(&self.stream)?;
@@ -79,7 +82,10 @@ impl Bench<'_> {
         runs: TimedRuns,
         enqueue: impl Fn(&Stream) -> Result<R>,
     ) -> Result<Option<Timing>> {
-        let launches = LAUNCHES.min(runs.runs.max(1));
+        if runs.runs == 0 {
+            return Ok(None);
+        }
+        let launches = LAUNCHES.min(runs.runs);
         let mut recorded = CapturedGraph::new(Launches(enqueue, launches), &self.stream, true);
         // The first run records; a replay is many launches, of which two warm up as much as ten do.
         for _ in 0..=runs.warmup.min(2) {
