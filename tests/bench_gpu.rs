@@ -77,7 +77,10 @@ impl Setting {
 
 #[test]
 fn masks_and_scores_equal_the_cpus_in_both_modes_and_with_both_banks() {
-    for roles in [&PADDED[..], &EXACT[..]] {
+    // Lazy streams; encoder, upload, download or tracker rushing ahead; any order. The order of work
+    // does not depend on the bank, so the second has the extremes only.
+    let seeds = ["0", "77", "1", "2", "3", "4"];
+    for (roles, seeds) in [(&PADDED[..], &seeds[..]), (&EXACT[..], &seeds[..2])] {
         let Some(setting) = Setting::new(1, 24, roles) else { return };
         setting.cpu("cpu").assert().success();
         let expected = setting.masks("cpu");
@@ -86,8 +89,7 @@ fn masks_and_scores_equal_the_cpus_in_both_modes_and_with_both_banks() {
             ("calls", &["--no-cuda-graphs", "--host-wait", "block"]),
             ("throughput", &["--mode", "throughput", "--encode-ahead", "4"]),
         ] {
-            // Lazy streams; encoder, upload, download or tracker rushing ahead; any order.
-            for seed in ["0", "1", "2", "3", "4", "77"] {
+            for seed in seeds {
                 let mut command = setting.gpu(out);
                 command.args(flags).env("FAKE_CUDA_SEED", seed).assert().success();
                 assert!(setting.masks(out) == expected, "{roles:?} {out}, seed {seed}");
@@ -241,7 +243,7 @@ fn logits_are_exchanged_between_mask_and_memory() {
     assert!(free.iter().zip(&taught).all(|(free, taught)| free != taught), "it does show");
     let log = setting.path("log");
     for (flags, seeds) in [
-        (&[][..], &["0", "1", "2", "3", "4", "77"][..]),
+        (&[][..], &["0", "3", "77"][..]),
         (&["--no-cuda-graphs", "--host-wait", "block"], &["3", "77"]),
         (&["--objects-together", "2"], &["2", "33"]),
         (&["--objects-together", "2", "--object-streams"], &["4", "77"]),
@@ -289,9 +291,9 @@ fn overlapping_frames_have_ages_and_no_latencies() {
 }
 
 #[test]
-fn thousands_of_frames_run_in_the_memory_of_a_few() {
+fn hundreds_of_frames_run_in_the_memory_of_a_few() {
     let Some(setting) = Setting::new(1, 20, &PADDED) else { return };
-    let peaks = ["1", "100"].map(|repeats| {
+    let peaks = ["1", "30"].map(|repeats| {
         let log = setting.path("log");
         let mut command = setting.gpu("out");
         command.args(["--mode", "throughput", "--repeat-clip", repeats]).env("FAKE_CUDA_LOG", &log);
@@ -302,10 +304,10 @@ fn thousands_of_frames_run_in_the_memory_of_a_few() {
         (taken, of("gpu_peak_alloc_MiB"), of("cpu_peak_rss_MiB"), of("frames"))
     });
     let [few, many] = peaks;
-    assert_eq!((few.3, many.3), (20.0, 2000.0));
+    assert_eq!((few.3, many.3), (20.0, 600.0));
     // The second log has both runs' blocks.
     assert_eq!((many.0, many.1), (2 * few.0, few.1));
-    assert!(many.2 < few.2 + 8.0, "{} MiB after 20 frames, {} after 2000", few.2, many.2);
+    assert!(many.2 < few.2 + 8.0, "{} MiB after 20 frames, {} after 600", few.2, many.2);
 }
 
 #[test]

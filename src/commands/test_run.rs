@@ -55,6 +55,8 @@ pub struct TestRunArgs {
     pub json: bool,
 }
 
+/// Networks of images up to this size run on one thread: a second one costs more than it gains.
+const SMALL_IMGSZ: usize = 256;
 /// Objects of the clip, and its frames: enough for the memory (18 frames) to fill and for some
 /// steady frames after that.
 const OBJECTS: usize = 2;
@@ -243,6 +245,9 @@ fn on_cpu(stage: &Stage, out: &Path, args: &TestRunArgs) -> Vec<OsString> {
     arguments.extend(["--onnx-dir".into(), stage.bundle.clone().into()]);
     arguments.extend(["--precision".into(), (&stage.precision).into()]);
     arguments.extend(["--out-dir".into(), out.into(), "--save-masks".into()]);
+    if stage.imgsz <= SMALL_IMGSZ {
+        arguments.extend(["--threads".into(), "1".into()]);
+    }
     if let Some(library) = &args.ort_lib {
         arguments.extend(["--ort-lib".into(), library.into()]);
     }
