@@ -111,6 +111,8 @@ mod resume;
 mod selftest;
 /// Engines of a bundle's own graphs on a device with memory of its own, in the place of TensorRT's.
 mod stand_in_engines;
+/// Two clips in step.
+mod stereo;
 /// Results of a board, checked.
 mod submit;
 /// Suites: experiments one after another, one table.

@@ -51,9 +51,9 @@ impl Span {
         (self.end - self.start).div_ceil(self.stride)
     }
 
-    /// Whether frame `index` of their grid is among them.
+    /// Whether frame `index` is among them.
     pub fn has(&self, index: usize) -> bool {
-        (self.start..self.end).contains(&index)
+        (self.start..self.end).contains(&index) && (index - self.start).is_multiple_of(self.stride)
     }
 
     /// Their indices.
@@ -110,7 +110,7 @@ pub struct Frames<'a> {
     pub geometry: &'a Geometry,
 }
 
-/// Runs `network` over `frames` for all `objects`, whose spans lie on one grid. `logits` has what
+/// Runs `network` over `frames` for all `objects`. `logits` has what
 /// logits leave and enter, in the objects' order; `keep` says of which frames (object, index)
 /// `take` gets the mask.
 ///
@@ -188,9 +188,14 @@ pub fn run_pass<N: Network>(
 }
 
 /// The frames that objects are fed together, from the first one's first to the last one's last;
-/// they lie on one grid.
+/// they lie on the widest grid that has all of them.
 pub fn all_frames(tracked: &[Tracked]) -> Option<Span> {
     let (start, end) = (|t: &Tracked| t.span.start, |t: &Tracked| t.span.end);
     let (start, end) = tracked.iter().map(start).min().zip(tracked.iter().map(end).max())?;
-    Some(Span { start, end, stride: tracked.first()?.span.stride })
+    let steps = tracked.iter().flat_map(|t| [t.span.stride, t.span.start - start]);
+    Some(Span { start, end, stride: steps.fold(0, gcd).max(1) })
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
 }

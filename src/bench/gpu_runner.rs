@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use super::clip_run::ClipPass;
+use super::clip_run::{ClipPass, all_frames};
 use super::object_error::ObjectError;
 use super::plan::GpuPlan;
 use super::runner::{ClipRunner, ObjectFrame, PassRequest, Take};
@@ -192,20 +192,18 @@ impl ClipRunner for GpuRunner {
             let what = "the GPU pipeline takes decoded pixels, not predecoded frames";
             return Err(ObjectError::Other(anyhow::anyhow!(what)));
         }
-        let start = objects.iter().map(|object| object.span.start).min();
-        let end = objects.iter().map(|object| object.span.end).max();
-        let (start, end) = start.zip(end).context("a pass over no object")?;
-        // All objects of a pass are fed the same frames, and positions count these.
-        let stride = objects.first().map_or(1, |object| object.span.stride);
-        let grid: Vec<usize> = (start..end).step_by(stride).collect();
+        // Positions count the frames of all objects.
+        let all = all_frames(objects).context("a pass over no object")?;
+        let grid: Vec<usize> = all.indices().collect();
         let once = grid.len();
         let frames = grid.repeat(repeats.max(1));
         let more = frames.len() - once;
         let spans = objects.iter().enumerate().map(|(at, object)| {
-            let begin = (object.span.start - start) / stride;
-            let end = begin + object.span.frames() + more;
+            let begin = (object.span.start - all.start) / all.stride;
+            let step = object.span.stride / all.stride;
+            let end = begin + (object.span.frames() - 1) * step + 1 + more;
             let logits = logits.get(at).copied().unwrap_or_default();
-            ObjectSpan { prompt: &object.prompt, start: begin, end, logits }
+            ObjectSpan { prompt: &object.prompt, start: begin, end, step, logits }
         });
         let plan = PassPlan { clip, geometry, frames, objects: spans.collect() };
         let first_ends: Vec<usize> = plan.objects.iter().map(|object| object.end - more).collect();

@@ -19,6 +19,7 @@ pub mod plan;
 pub mod progress;
 pub(crate) mod runner;
 mod scoring;
+mod stereo;
 pub mod supervise;
 mod teacher;
 pub mod teacher_check;

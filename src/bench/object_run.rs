@@ -33,6 +33,7 @@ use super::plan::BenchPlan;
 use super::progress::{Doing, Progress};
 use super::runner::{ClipRunner, PassRequest, Tracked};
 use super::scoring::score;
+use super::stereo;
 use super::teacher::Teachers;
 
 /// What stays the same for all objects of a worker.
@@ -111,7 +112,10 @@ impl ObjectRunner<'_> {
             match ObjectPrompt::new(truth, frames, size, self.prompt, policy) {
                 Ok(prompted) => {
                     let prompt = NetworkPrompt::new(&prompted.prompt, &geometry);
-                    let (most, stride) = (self.plan.max_clip_frames, self.plan.strides.input);
+                    // The frames of two views alternate.
+                    let views = self.plan.views();
+                    let stride = views * self.plan.strides.input;
+                    let most = views * self.plan.max_clip_frames;
                     let span = Span::new(prompted.index, frames, most, stride);
                     tracked.push(Tracked { prompt, span });
                     let prompt = prompted.prompt;
@@ -120,7 +124,14 @@ impl ObjectRunner<'_> {
                 Err(error) => rows.push(lost(self, &key, &error.into())),
             }
         }
-        for (tracked, mut ready) in of_the_same_frames(tracked, ready) {
+        if self.plan.stereo && !stereo::in_step(&tracked) {
+            let why =
+                "the two views have no first mask on the same frame, so they cannot run in step";
+            let error = ObjectError::Other(anyhow::anyhow!(why));
+            rows.extend(ready.iter().map(|ready| lost(self, &ready.key, &error)));
+            return rows;
+        }
+        for (tracked, mut ready) in of_the_same_frames(tracked, ready, self.plan.views()) {
             if let Err(error) = self.measure(clip, &geometry, &tracked, &mut ready, progress) {
                 // What was recorded before stays.
                 ready.iter_mut().for_each(|ready| ready.lose(self, &error));
@@ -213,12 +224,15 @@ impl ObjectRunner<'_> {
             let keys = ready.iter().map(|ready| &ready.key).collect::<Vec<_>>();
             let stage = EncodePlan::of(self.plan, geometry, run);
             let encoded = stage.zip(encode_stage::stem_of(&keys));
-            let (passes, output) = match encoded {
+            let (mut passes, output) = match encoded {
                 None => (self.runner.run_pass(request, repeats, &keep, &mut count)?, None),
                 Some((plan, stem)) => {
                     encode_stage::run_pass(self.runner, request, &stem, plan, &keep, &mut count)?
                 }
             };
+            if self.plan.stereo {
+                stereo::add_up(&mut passes);
+            }
             let observed = self.telemetry.zip(mark).map(|(gpu, mark)| gpu.since(mark));
             let observed = observed.map(|seen| seen.beside_idle(self.plan.idle_processes));
             for ((ready, object), pass) in ready.iter_mut().zip(tracked).zip(passes) {
@@ -286,7 +300,7 @@ impl ObjectRunner<'_> {
             reason: None,
             conditions: self.conditions.of_video(clip.frames.decoder()),
             frames: Some(pass.times.len()),
-            processed_end_frame: Some(span.end),
+            processed_end_frame: Some(span.end.div_ceil(self.plan.views())),
             input_size: Some([height, width]),
             infer_size: Some([side, side]),
             overlay: None,
@@ -354,10 +368,12 @@ impl ObjectRunner<'_> {
 fn of_the_same_frames(
     tracked: Vec<Tracked>,
     ready: Vec<Ready<'_>>,
+    views: usize,
 ) -> impl Iterator<Item = (Vec<Tracked>, Vec<Ready<'_>>)> {
     let mut groups: BTreeMap<usize, (Vec<Tracked>, Vec<Ready<'_>>)> = BTreeMap::new();
     for (tracked, ready) in tracked.into_iter().zip(ready) {
-        let group = groups.entry(tracked.span.start % tracked.span.stride).or_default();
+        let group =
+            groups.entry(tracked.span.start / views % (tracked.span.stride / views)).or_default();
         group.0.push(tracked);
         group.1.push(ready);
     }

@@ -4,13 +4,15 @@ The plan of a bench: every default resolved, every path and bundle found.
 The command line becomes this once; the worker processes get it as JSON and need nothing else.
 */
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::shard::Shard;
 use runtime::backend::Provider;
 use runtime::pipeline::{Mode, Options};
+use vos::dataset::{self, Dataset, StereoSplit, VIEWS};
 use vos::geometry::GeometryKind;
 use vos::metrics::MetricsKind;
 use vos::model_tag::ModelTag;
@@ -61,6 +63,9 @@ pub struct BenchPlan {
     /// The encode stage; none: nothing is encoded while frames are timed.
     #[serde(default)]
     pub encode: Option<EncodeStage>,
+    /// Clips are pairs of views, which run in step.
+    #[serde(default)]
+    pub stereo: bool,
     /// Whether every mask is written.
     pub save_masks: bool,
     /// Whether the logits of every frame are written.
@@ -128,10 +133,32 @@ impl BenchPlan {
         self.gpu.as_ref().map_or(Mode::Latency, |gpu| gpu.options.mode)
     }
 
+    /// Clips that run in step.
+    pub fn views(&self) -> usize {
+        if self.stereo { VIEWS } else { 1 }
+    }
+
+    /// Opens the split.
+    ///
+    /// # Errors
+    /// It cannot be read, or has no pair of views.
+    pub fn open_split(&self) -> Result<Box<dyn Dataset>> {
+        open_split(&self.split_dir, &self.split_name, self.stereo)
+    }
+
     /// Frames that the encoder takes at once, at least 1.
     pub fn encode_batch(&self) -> usize {
         self.gpu.as_ref().map_or(1, |gpu| gpu.options.batch())
     }
+}
+
+/// Opens a split, with pairs of its clips for `stereo`.
+///
+/// # Errors
+/// It cannot be read, or has no pair of views.
+pub fn open_split(dir: &Path, name: &str, stereo: bool) -> Result<Box<dyn Dataset>> {
+    let split = dataset::open(dir, name)?;
+    Ok(if stereo { Box::new(StereoSplit::pair(split)?) } else { split })
 }
 
 /// How engines are run on a GPU.

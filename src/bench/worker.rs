@@ -21,7 +21,6 @@ use super::runner::ClipRunner;
 use super::watch;
 use host::child;
 use vos::bundle::Manifest;
-use vos::dataset;
 use vos::files::Facts;
 use vos::prompt::PromptKind;
 use vos::record::{Conditions, Fidelity, ObjectKey, Status};
@@ -128,7 +127,7 @@ fn run_job() -> Result<()> {
         telemetry: telemetry.as_ref(),
         prepared: None,
     };
-    let split = dataset::open(&job.plan.split_dir, &job.plan.split_name)?;
+    let split = job.plan.open_split()?;
     for (video, objects) in &job.todo {
         let clip = match split.clip(video) {
             Ok(clip) => clip,
@@ -145,7 +144,8 @@ fn run_job() -> Result<()> {
             let error = ObjectError::Other(anyhow::anyhow!("the object is gone from the split"));
             lost(&runner, video, name, &error)?;
         }
-        for names in there.chunks(runner.runner.objects_together().max(1)) {
+        let together = runner.runner.objects_together().max(1) * job.plan.views();
+        for names in there.chunks(together) {
             let group: Vec<_> =
                 names.iter().filter_map(|name| by_name.get(name.as_str()).copied()).collect();
             let label = names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(",");
@@ -203,6 +203,7 @@ fn conditions(job: &Job, model: &BenchModel, manifest: &Manifest) -> Conditions 
         }),
         strides: job.plan.strides,
         encode: job.plan.encode,
+        stereo: job.plan.stereo,
         ..Conditions::default()
     }
 }

@@ -111,6 +111,10 @@ pub struct BenchArgs {
         value_enum
     )]
     pub save_overlays: Toggle,
+    /// Run two clips in step, as the views of a stereo camera: NAME_left with NAME_right, else each
+    /// clip with the next. A row's fps is that of one view.
+    #[arg(long, help_heading = MEASURING)]
+    pub stereo: bool,
     /// Time an encode stage: overlay (mp4 with ffmpeg, else PNG) or masks (PNG), inside each frame's
     /// time or beside it on another thread, such as overlay,inside [place: beside].
     #[arg(long, help_heading = MEASURING, value_name = "OUTPUT[,PLACE]")]

@@ -13,6 +13,7 @@ pub(in crate::commands) mod plan;
 mod remarks;
 mod shard;
 mod source_targets;
+mod stereo;
 pub(in crate::commands) mod table;
 mod timed_region;
 
@@ -271,6 +272,9 @@ pub(in crate::commands) fn configuration(plan: &BenchPlan) -> Result<Configurati
     }
     if let Some(stage) = plan.encode {
         more = more.with("encode", stage.to_string());
+    }
+    if plan.stereo {
+        more = more.with("stereo", true);
     }
     if let Some(ShardPlan { shard, selection, .. }) = &plan.shard {
         let Shard { part, of } = shard;

@@ -11,14 +11,15 @@ use super::encode_stage;
 use super::gpu_only;
 use super::models::{absolute, models};
 use super::shard::{self, Limits};
-use crate::bench::plan::{BenchPlan, GpuPlan, PredecodedPlan};
+use super::stereo;
+use crate::bench::plan::{BenchPlan, GpuPlan, PredecodedPlan, open_split};
 use crate::environment::usual_decode_threads;
 use host::UsageError;
 use host::child;
 use host::processor;
 use runtime::backend::Provider;
 use runtime::pipeline::{Mode, Options};
-use vos::dataset::{self, Dataset};
+use vos::dataset::{self, Dataset, VIEWS};
 use vos::predecode;
 use vos::preprocess::Filter;
 use vos::strides::Strides;
@@ -50,8 +51,9 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
     let predecoded = predecoded(args)?;
     one_frame_at_a_time(args)?;
     encode_stage::check(args)?;
+    stereo::check(args)?;
     let split_dir = split_dir(args)?;
-    let split = dataset::open(&split_dir, &args.split_name)?;
+    let split = open_split(&split_dir, &args.split_name, args.stereo)?;
     let (models, left_out) = models(args)?;
     let (limit_videos, limit_objects) =
         if args.test_mode { (1, 1) } else { (args.limit_videos, args.limit_objects) };
@@ -72,7 +74,8 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
         split_dir,
         split_name: args.split_name.clone(),
         videos,
-        limit_objects,
+        limit_objects: if args.stereo { VIEWS * limit_objects } else { limit_objects },
+        stereo: args.stereo,
         max_clip_frames: args.max_clip_frames,
         strides: strides(args),
         models,

@@ -1,11 +1,11 @@
 /*!
-The report's targets for 1080p and 4K clips, as remarks below the table of a bench.
+The report's targets for 1080p, 4K and stereo clips, as remarks below the table of a bench.
 */
 
 use report::targets::Targets;
 use vos::record::{Judgement, Mode, SummaryRecord};
 
-/// One sentence for each target whose size of clips was measured; empty for other clips.
+/// One sentence for each target whose kind of clips was measured; empty for other clips.
 pub fn remarks(rows: &[&SummaryRecord]) -> Vec<String> {
     let targets = match Targets::of_sources() {
         Ok(targets) => targets,
@@ -15,13 +15,15 @@ pub fn remarks(rows: &[&SummaryRecord]) -> Vec<String> {
         }
     };
     let told = targets.iter().filter(|target| target.metric == "fps").filter_map(|target| {
-        let (long, short) = target.size()?;
-        let of_size = |row: &&&SummaryRecord| {
-            row.pooled.input_size.is_some_and(|[height, width]| {
-                (width.max(height), width.min(height)) == (long, short)
-            })
+        let is_of = |row: &&&SummaryRecord| {
+            let size = row.pooled.input_size;
+            let size = size.map(|[height, width]| (width.max(height), width.min(height)));
+            match row.pooled.conditions.stereo {
+                true => target.is_stereo(),
+                false => target.size().is_some() && size == target.size(),
+            }
         };
-        let measured: Vec<_> = rows.iter().filter(of_size).copied().collect();
+        let measured: Vec<_> = rows.iter().filter(is_of).copied().collect();
         let is_valid = |row: &&&SummaryRecord| row.pooled.verdict.judgement != Judgement::Invalid;
         let valid: Vec<_> = measured.iter().filter(is_valid).copied().collect();
         let used = if valid.is_empty() { &measured } else { &valid };

@@ -65,6 +65,11 @@ const INSIDE: &str = " It is inside: a frame's latency is the sum of its time on
 const BESIDE: &str = " It is beside, on another thread and outside latency and fps; the pass waits \
     where 8 frames are queued.";
 
+/// Addition for `--stereo`.
+const STEREO: &str = " Two clips ran in step, a frame of the left one and then one of the right one. \
+    A row is of one view, and its times and stages are of a pair of frames: fps is pairs over their \
+    time, the rate of each view. Even frame numbers are the left view's, odd ones the right view's.";
+
 /// Definition of the timed region of this bench.
 pub fn timed_region(plan: &BenchPlan) -> String {
     let more = match plan.mode() {
@@ -89,5 +94,6 @@ pub fn timed_region(plan: &BenchPlan) -> String {
         Some(EncodePlace::Inside) => format!("{ENCODED}{INSIDE}"),
         Some(EncodePlace::Beside) => format!("{ENCODED}{BESIDE}"),
     };
-    format!("{region}{}{nvjpeg}{exchange}{encode}", more.concat())
+    let stereo = if plan.stereo { STEREO } else { "" };
+    format!("{region}{}{nvjpeg}{exchange}{encode}{stereo}", more.concat())
 }

@@ -12,7 +12,7 @@ use crate::input::{ResultRow, RunSource};
 use vos::files::OTHER_DEVICES;
 
 /// Columns whose values are never mixed, the most familiar first.
-pub const COLUMNS: [&str; 13] = [
+pub const COLUMNS: [&str; 14] = [
     "precision",
     "imgsz",
     "mode",
@@ -26,6 +26,7 @@ pub const COLUMNS: [&str; 13] = [
     "fidelity",
     "cudnn_benchmark",
     "encode",
+    "views",
 ];
 
 /// Settings of a run that change its speed and have no column. The GPU pipeline's settings are
@@ -34,6 +35,9 @@ const SETTINGS: [&str; 4] = ["threads", "warmup_runs", "max_clip_frames", OTHER_
 /// The GPU's settings that name a place and do not affect the work, and the setting that has a
 /// column.
 const PLACES: [&str; 3] = ["device", "tensorrt_lib", "mode"];
+
+/// The word of the column `views` for two.
+pub const STEREO: &str = "stereo";
 
 /// Settings of a run by their names.
 pub type Settings = BTreeMap<String, String>;
@@ -86,6 +90,11 @@ impl Conditions {
     /// Whether another thread encoded the frames, outside their time.
     pub fn encode_beside(&self) -> bool {
         self.get("encode").is_some_and(|stage| stage.ends_with(",beside"))
+    }
+
+    /// Whether two clips ran in step as the views of a stereo camera.
+    pub fn stereo(&self) -> bool {
+        self.get("views") == Some(STEREO)
     }
 
     /// The value of a column.
@@ -148,6 +157,7 @@ pub fn in_words(column: &str, value: Option<&str>) -> String {
         ("input_frame_stride", Some(value)) => format!("stride {value}"),
         ("cudnn_benchmark", Some(value)) => format!("cudnn benchmark {value}"),
         ("encode", Some(value)) => format!("encode {value}"),
+        ("views", None) => "one view".to_owned(),
         ("encode", None) => "no encode stage".to_owned(),
         ("metrics", Some(value)) => format!("{value} metrics"),
         ("prompt_policy", Some(value)) => format!("{value} prompts"),

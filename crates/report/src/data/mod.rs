@@ -26,7 +26,7 @@ pub use bandwidth::Bandwidth;
 pub use best::Best;
 pub use clip_sizes::{OfSize, Size};
 pub use compared::{ComparedModel, ComparedSide};
-pub use conditions::COLUMNS as CONDITIONS;
+pub use conditions::{COLUMNS as CONDITIONS, STEREO};
 pub use frames::{Frames, Series};
 pub use group::{Counts, Group, Reason, ReasonCode};
 pub use hints::Hint;

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 pub use judge::{State, Verdict, Verdicts, judge};
 use serde::Deserialize;
 
-use super::data::{Group, Size};
+use super::data::{Group, STEREO, Size};
 use vos::stage::Stage;
 
 /// The targets of `--targets default`.
@@ -100,7 +100,8 @@ pub struct Target {
     /// Platforms to which it applies. Empty: all.
     #[serde(default)]
     pub platforms: Vec<String>,
-    /// Size of the clips to which it applies, such as `1920x1080`. Empty: any.
+    /// Size of the clips to which it applies, such as `1920x1080`, or `stereo` for pairs of views.
+    /// Empty: any.
     #[serde(default)]
     pub source: String,
     /// A missing measurement is a failure.
@@ -109,13 +110,13 @@ pub struct Target {
 }
 
 impl Targets {
-    /// The built-in targets of one size of source.
+    /// The built-in targets of one kind of source.
     ///
     /// # Errors
     /// The built-in file is damaged.
     pub fn of_sources() -> Result<Vec<Target>> {
         let all = Self::open(Path::new("default"))?.list;
-        Ok(all.into_iter().filter(|target| target.size().is_some()).collect())
+        Ok(all.into_iter().filter(|target| !target.source.is_empty()).collect())
     }
 
     /// Reads a file, or the built-in targets by the name `default`.
@@ -147,9 +148,10 @@ impl Targets {
         for target in &targets.list {
             let limits = [target.below, target.at_most, target.above, target.at_least];
             let given: Vec<f64> = limits.into_iter().flatten().collect();
-            if target.size().is_none() && !target.source.is_empty() {
+            if target.size().is_none() && !target.is_stereo() && !target.source.is_empty() {
                 bail!(
-                    "target {:?} has the source {:?}; expected width and height, such as 1920x1080",
+                    "target {:?} has the source {:?}; expected width and height, such as \
+                     1920x1080, or stereo",
                     target.name,
                     target.source
                 );
@@ -212,6 +214,11 @@ impl Target {
         Some((width.max(height), width.min(height)))
     }
 
+    /// Whether it is for pairs of views.
+    pub fn is_stereo(&self) -> bool {
+        self.source == STEREO
+    }
+
     /// Whether a value meets it.
     pub fn holds(&self, value: f64) -> bool {
         self.below.is_none_or(|limit| value < limit)
@@ -225,10 +232,11 @@ impl Target {
             patterns.is_empty() || patterns.iter().any(|pattern| fits(pattern, text))
         };
         // Few runs have clips of a certain size: without one there is nothing to say.
-        let of_size = |size| group.by_size.iter().any(|clips| clips.size == size);
+        let stereo = group.conditions.stereo();
+        let of_size = |size| !stereo && group.by_size.iter().any(|clips| clips.size == size);
         named(&self.models, &group.model)
             && named(&self.platforms, &group.platform)
-            && (self.required || self.size().is_none_or(of_size))
+            && (self.required || self.size().is_none_or(of_size) && (stereo || !self.is_stereo()))
     }
 }
 

@@ -16,10 +16,9 @@ fn the_built_in_targets_are_those_of_the_method_document() {
 #[test]
 fn a_source_is_a_size_and_takes_a_column() {
     let of = Targets::of_sources().unwrap();
-    assert_eq!(
-        of.iter().map(|t| t.size().unwrap()).collect::<Vec<_>>(),
-        [(1920, 1080), (3840, 2160)]
-    );
+    let sizes: Vec<_> = of.iter().map(Target::size).collect();
+    assert_eq!(sizes, [Some((1920, 1080)), Some((3840, 2160)), None]);
+    assert!(of[2].is_stereo());
     let refused = |metric: &str, source: &str| {
         let text = format!(
             "[[target]]\nname = \"a\"\nmetric = \"{metric}\"\nabove = 1\nsource = \"{source}\""

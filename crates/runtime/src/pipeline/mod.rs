@@ -40,6 +40,7 @@ mod in_flight;
 mod loaded_engine;
 mod options;
 mod part_weights;
+mod pass_plan;
 #[expect(clippy::module_inception, reason = "it holds the type of this name")]
 mod pipeline;
 mod prompt_input;
@@ -53,8 +54,9 @@ mod trunk_file;
 pub use engines::{Engines, encoder_roles};
 pub use error::PassError;
 pub use options::{JpegDecoder, Options};
+pub use pass_plan::{FrameResult, ObjectSpan, PassPlan};
 pub use pipeline::Pipeline;
-pub use run::{FrameResult, ObjectSpan, PassPlan, run};
+pub use run::run;
 pub use standalone_encoder::StandaloneEncoder;
 pub use tracked_object::Results;
 pub use vos::record::Mode;

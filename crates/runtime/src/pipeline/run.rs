@@ -10,62 +10,14 @@ use anyhow::{Context, Result, ensure};
 use super::PassError;
 use super::decode_ahead::{DecodeAhead, DecodeQueue, Decoded};
 use super::in_flight::ActiveObject;
+use super::pass_plan::{FrameResult, PassPlan};
 use super::pipeline::Pipeline;
 use super::tracked_object::Results;
 use cuda::Event;
-use vos::dataset::Clip;
-use vos::geometry::Geometry;
-use vos::logits::Exchange;
 use vos::ranges::{self, Range, within};
 use vos::record::{FrameTime, FrameTimes, Mode, ms_between};
 use vos::stage::Stage;
-use vos::tracker::{BankSchedule, NetworkPrompt, require_finite};
-
-/// An object of a pass: its prompt and its range of the pass's frames.
-#[derive(Clone, Copy, Debug)]
-pub struct ObjectSpan<'a> {
-    /// How it is prompted, on its first frame.
-    pub prompt: &'a NetworkPrompt,
-    /// Position of the prompted frame.
-    pub start: usize,
-    /// Position after its last frame.
-    pub end: usize,
-    /// What logits it hands out or takes; only with one frame in flight.
-    pub logits: Exchange<'a>,
-}
-
-/// A clip and its objects.
-#[derive(Clone, Debug)]
-pub struct PassPlan<'a> {
-    /// The clip.
-    pub clip: &'a Clip,
-    /// Its geometry.
-    pub geometry: &'a Geometry,
-    /// Indices of the clip's frames, in the order in which they are run; they may come again.
-    pub frames: Vec<usize>,
-    /// The objects, tracked together in this pass.
-    pub objects: Vec<ObjectSpan<'a>>,
-}
-
-/// One frame's result for one object.
-#[derive(Clone, Debug)]
-pub struct FrameResult<'a> {
-    /// Which object of the plan.
-    pub object: usize,
-    /// Position among the plan's frames.
-    pub position: usize,
-    /// Scores and mask. The mask's 32-bit words are borrowed from pinned memory until the callback
-    /// returns.
-    pub results: Results<'a>,
-    /// Times of the frame; its objects share them.
-    pub times: FrameTimes,
-    /// When the mask was in host memory.
-    pub mask_at: Instant,
-    /// The network's own low-resolution logits, little-endian f32, where they are handed out.
-    pub logits: Option<&'a [u8]>,
-    /// The frame's pixels, interleaved RGB, borrowed like the mask; none where the device decoded it.
-    pub pixels: Option<&'a [u8]>,
-}
+use vos::tracker::{BankSchedule, require_finite};
 
 /// Runs a pass; `on_result` is called once per frame and object, in order.
 ///
@@ -135,7 +87,7 @@ impl<'a> Pass<'a> {
         let schedules: Vec<BankSchedule> = plan
             .objects
             .iter()
-            .map(|object| BankSchedule::new(contract, object.end - object.start))
+            .map(|object| BankSchedule::new(contract, object.frames()))
             .collect();
         for (tracked, schedule) in pipeline.tracked_objects.iter_mut().zip(&schedules) {
             tracked.begin(schedule)?;
@@ -267,10 +219,7 @@ impl<'a> Pass<'a> {
         let in_flight = &mut frames_in_flight[slot];
         in_flight.active.clear();
         for (object, span) in plan.objects.iter().enumerate() {
-            if !(span.start..span.end).contains(&position) {
-                continue;
-            }
-            let t = position - span.start;
+            let Some(t) = span.frame_at(position) else { continue };
             let tracked = &mut tracked_objects[object];
             let schedule = &schedules[object];
             let on_encode_stream = tracked.stream.is(&streams.encode);

@@ -34,6 +34,14 @@ pub enum ClipError {
         /// The file or folder.
         path: PathBuf,
     },
+    /// Two clips are no pair of views.
+    #[error("{video} is no stereo pair: {what}")]
+    Pair {
+        /// Names of both clips.
+        video: String,
+        /// The fault.
+        what: String,
+    },
     /// The frames' names do not determine their order.
     #[error(
         "the frames of {}: {what}; a mask belongs to the frame of its number, so the frames must \
@@ -177,6 +185,7 @@ impl ClipError {
             Self::MissingVideo { .. } => "missing_video",
             Self::BadVideoId { .. } => "bad_video_id",
             Self::NotUtf8 { .. } => "not_utf8",
+            Self::Pair { .. } => "no_pair",
             Self::FrameNames { .. } => "frame_names",
             Self::LostFrame { .. } => "unreadable_frame",
             Self::NoFrames { .. } | Self::NoJpegs { .. } | Self::ManyClips { .. } => "no_frames",

@@ -17,6 +17,7 @@ mod open;
 pub mod sav;
 mod select;
 mod shuffle;
+mod stereo;
 mod truth;
 mod unannotated;
 mod youtube_meta;
@@ -27,6 +28,7 @@ pub use frames::Frames;
 pub use open::open;
 pub use select::select;
 pub use shuffle::{Mt19937, shuffle};
+pub use stereo::{StereoSplit, VIEWS};
 pub use unannotated::{missing, unannotated};
 
 use std::collections::BTreeMap;

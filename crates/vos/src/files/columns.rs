@@ -181,13 +181,14 @@ pub(super) const PACE: [Column; 6] = [
 ];
 
 /// New columns of a frame's whole way, from its file to its mask or its encoded frame.
-const DELIVERY: [Column; 6] = [
+const DELIVERY: [Column; 7] = [
     ("encode", |r| Cell::text(r.record.conditions.encode.map(|it| it.to_string()).as_deref())),
     ("encode_ms", |r| r.stage(Stage::Encode)),
     ("end_to_end_p50_ms", |r| r.end_to_end(|p| p.p50_ms)),
     ("end_to_end_p95_ms", |r| r.end_to_end(|p| p.p95_ms)),
     ("end_to_end_p99_ms", |r| r.end_to_end(|p| p.p99_ms)),
     ("end_to_end_max_ms", |r| r.end_to_end(|p| p.max_ms)),
+    ("views", |r| Cell::text(r.record.conditions.stereo.then_some("stereo"))),
 ];
 
 /// [`DELIVERY`] where a row has such a number; tables of runs without any keep their columns.

@@ -60,6 +60,9 @@ pub struct Conditions {
     /// The run's encode stage; none where it encoded nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encode: Option<EncodeStage>,
+    /// Two clips were run in step as the views of a stereo camera, and times are of a pair of frames.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stereo: bool,
 }
 
 impl Conditions {
