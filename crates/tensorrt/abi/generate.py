@@ -3,12 +3,12 @@
 
     generate.py                      from releases.tsv, beside this script
     generate.py --out FILE           the same, to another file
-generate.py --like OLD NEW       prints rows for release NEW, equal to those of OLD, to append to
-releases.tsv
+    generate.py --like OLD NEW       adds release NEW to each row of releases.tsv that has OLD
 
-releases.tsv has one row for each release and method or enumerator: kind, release, key, interface or
-enumeration, vtable slot or value, declaration in NVIDIA's header. The shim needs, for each method that
-it calls, the slot in each *family* of releases with one layout, and the minor release that brought it.
+releases.tsv has a row for each method or enumerator and the releases that have it alike: kind,
+releases (oldest first), key, interface or enumeration, vtable slot or value, declaration in NVIDIA's
+header. The shim needs, for each method that it calls, the slot in each *family* of releases with one
+layout, and the minor release that brought it.
 This script refuses rows that no such table can hold: a method that moves inside a family, an enumerator
 that changes its value there, a declaration whose types it does not know.
 """
@@ -135,8 +135,24 @@ def calling_form(declaration, release):
 
 
 def read(path):
+    """A row for each release."""
     lines = path.read_text().splitlines()
-    return [line.split("\t") for line in lines if line and not line.startswith("#")]
+    rows = [line.split("\t") for line in lines if line and not line.startswith("#")]
+    return [[kind, release, *rest] for kind, releases, *rest in rows for release in releases.split()]
+
+
+def add_like(path, old, new):
+    """Adds `new` behind `old` wherever that is; returns the number of rows."""
+    added, lines = 0, []
+    for line in path.read_text().splitlines():
+        fields = line.split("\t")
+        if not line.startswith("#") and old in fields[1].split():
+            fields[1] = " ".join(f"{release} {new}" if release == old else release
+                                 for release in fields[1].split())
+            added += 1
+        lines.append("\t".join(fields))
+    path.write_text("\n".join(lines) + "\n")
+    return added
 
 
 def collect(rows):
@@ -215,14 +231,13 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=HEADER)
     parser.add_argument("--like", nargs=2, metavar=("OLD", "NEW"))
     args = parser.parse_args()
-    rows = read(ROWS)
     if args.like:
-        old, new = args.like
-        copied = ["\t".join([row[0], new, *row[2:]]) for row in rows if row[1] == old]
-        print("\n".join(copied) if copied else f"no row of release {old}",
-              file=sys.stdout if copied else sys.stderr)
-        return not copied
-    args.out.write_text(header(*collect(rows)))
+        if added := add_like(ROWS, *args.like):
+            print(f"{added} rows have {args.like[1]}")
+            return 0
+        print(f"no row of release {args.like[0]}", file=sys.stderr)
+        return 1
+    args.out.write_text(header(*collect(read(ROWS))))
     return 0
 
 

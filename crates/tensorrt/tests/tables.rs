@@ -7,10 +7,11 @@ use std::process::Command;
 
 use tensorrt::{Family, Version, tables};
 
-/// One row per release and method or enumerator.
+/// A row for each method or enumerator and the releases that have it alike.
 pub const DECLARATIONS: &str = include_str!("../abi/releases.tsv");
 
-/// One row.
+/// One row, of one release.
+#[derive(Clone, Copy)]
 pub struct Row {
     /// `method` or `enum`.
     pub kind: &'static str,
@@ -25,11 +26,13 @@ pub struct Row {
 }
 
 pub fn rows() -> impl Iterator<Item = Row> {
-    DECLARATIONS.lines().filter(|line| !line.starts_with('#')).map(|line| {
+    DECLARATIONS.lines().filter(|line| !line.starts_with('#')).flat_map(|line| {
         let mut fields = line.split('\t');
         let mut next = || fields.next().unwrap();
-        let (kind, release, key, owner) = (next(), next(), next(), next());
-        Row { kind, release, key, owner, number: next().parse().unwrap(), declaration: next() }
+        let (kind, releases, key, owner) = (next(), next(), next(), next());
+        let (number, declaration) = (next().parse().unwrap(), next());
+        let of = move |release| Row { kind, release, key, owner, number, declaration };
+        releases.split(' ').map(of)
     })
 }
 
