@@ -128,7 +128,10 @@ fn cells(row: &SweepRow, best: bool) -> Vec<Cell> {
         number(speed.and_then(|speed| speed.p50_ms), 2),
         number(speed.and_then(|speed| speed.p99_ms), 2),
         number(speed.and_then(|speed| speed.gpu_alloc_mib), 0),
-        Cell::number(compared.map(|equality| equality.min_iou), 4, false),
+        match compared {
+            Some(equality) => Cell::number(Some(equality.min_iou), 4, false),
+            None => Cell::missing("–"),
+        },
         Cell::number(equality.and_then(|found| Some(found.scores?.jf)), 2, false),
         Cell::text(row.outcome.as_str()),
         report,

@@ -57,7 +57,7 @@ pub fn slowest_stages(axes: &[Axis], rows: &[&SweepRow]) -> Vec<String> {
         }
         let others = match curve.others.as_str() {
             "" => String::new(),
-            others => format!(" with {others}"),
+            others => format!(" ({others})"),
         };
         let name = axis.setting.name();
         lines.push(match runs.as_slice() {
@@ -68,7 +68,7 @@ pub fn slowest_stages(axes: &[Axis], rows: &[&SweepRow]) -> Vec<String> {
                 let parts =
                     runs.iter().map(|(stage, values)| format!("{stage} at {}", values.join(", ")));
                 let parts: Vec<String> = parts.collect();
-                format!("the slowest stage changes with {name}{others}: {}", parts.join("; "))
+                format!("the slowest stage changes along {name}{others}: {}", parts.join("; "))
             }
         });
     }
@@ -173,7 +173,7 @@ mod tests {
         };
         assert_eq!(
             told(["encoder", "encoder", "", "decode", "decode"]),
-            ["the slowest stage changes with encode_batch: encoder at 1, 2; decode at 8, 16"]
+            ["the slowest stage changes along encode_batch: encoder at 1, 2; decode at 8, 16"]
         );
         assert_eq!(
             told(["track"; 5]),
