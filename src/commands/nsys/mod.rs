@@ -8,15 +8,15 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::Outcome;
 use crate::commands::headings::{DATA, OUTPUT};
 use host::UsageError;
 use host::printable::printable;
 use report::nsys::{
-    Analysis, Filter, Input, Options, Ranking, Table, analyse, compare, difference, inputs, render,
-    side_by_side,
+    Analysis, Filter, Input, Options, Ranking, Table, analyse, as_reports, compare, difference,
+    inputs, platforms, render, side_by_side,
 };
 use report::nsys::{ReportKind, Window};
 
@@ -27,7 +27,7 @@ use report::nsys::{ReportKind, Window};
     subcommand_negates_reqs = true,
     after_help = "Examples:\n  segtrt nsys out/nsight_reports\n  segtrt nsys bs01.nsys-rep \
                   bs16.nsys-rep --report nvtx,kernels --top 5\n  segtrt nsys run.nsys-rep --range \
-                  track --csv tables\n  segtrt nsys diff before.nsys-rep \
+                  track --csv tables\n  segtrt nsys 'RTX 3090=desktop' 'Jetson Orin=board' --report boxes\n  segtrt nsys diff before.nsys-rep \
                   after.nsys-rep\n\nReports are exported with nsys from NSYS_CMD, PATH or \
                   JetPack's folder; exports (.sqlite) need no nsys. Tables and columns are those \
                   of nsys stats. Exit code 1: a report is unreadable or empty, or its program \
@@ -37,8 +37,8 @@ pub struct NsysArgs {
     /// Compare two reports.
     #[command(subcommand)]
     pub command: Option<NsysCommand>,
-    /// Reports (.nsys-rep), exports (.sqlite) or folders of them.
-    #[arg(required = true, value_name = "REPORT")]
+    /// Reports (.nsys-rep), exports (.sqlite) or folders of them; PLATFORM=PATH names the machine.
+    #[arg(required = true, value_name = "[PLATFORM=]REPORT")]
     pub reports: Vec<PathBuf>,
     /// Selection and output.
     #[command(flatten)]
@@ -70,8 +70,8 @@ pub struct DiffArgs {
 /// Selection and output of tables.
 #[derive(Clone, Debug, Args)]
 pub struct ViewArgs {
-    /// Tables, separated by commas: nvtx, kernels, memory, api, gaps, util, counters [default: all
-    /// in the report].
+    /// Tables, separated by commas: nvtx, kernels, memory, api, gaps, util, counters, boxes, hist,
+    /// pace, map, copies [default: the first eight; files have all].
     #[arg(
         long, help_heading = DATA,
         value_enum,
@@ -190,8 +190,11 @@ fn show(paths: &[PathBuf], view: &ViewArgs) -> Result<Outcome> {
         print_json(&read, fastest, &[], view)?;
     } else {
         match read.reports.as_slice() {
-            [only] => print_tables(&only.tables, view)?,
-            several => print_tables(&side_by_side(&screen::columns(several)), view)?,
+            [only] => print_tables(&shown(&only.tables, view), view)?,
+            several => {
+                print_tables(&shown(&side_by_side(&screen::columns(several)), view), view)?;
+                print_platforms(several, view)?;
+            }
         }
         screen::sentences(&read.reports, &read.failed, compared.as_ref())?;
     }
@@ -221,8 +224,8 @@ fn diff(args: DiffArgs) -> Result<Outcome> {
     } else {
         let columns = screen::columns(&read.reports);
         let lettered = columns.first().zip(columns.get(1));
-        let shown = lettered.map_or_else(Vec::new, |(first, second)| difference(first, second));
-        print_tables(&shown, &view)?;
+        let changed = lettered.map_or_else(Vec::new, |(first, second)| difference(first, second));
+        print_tables(&shown(&changed, &view), &view)?;
         screen::sentences(&read.reports, &read.failed, Some(&compared))?;
     }
     if let Some(folder) = &view.csv {
@@ -275,6 +278,24 @@ fn print_tables(tables: &[Table], view: &ViewArgs) -> Result<()> {
         writeln!(out, "{}", printable(&render::text(table, top(view).unwrap_or(USUAL_TOP))))?;
     }
     Ok(())
+}
+
+/// The tables for the screen: those asked for, else the usual ones.
+fn shown(tables: &[Table], view: &ViewArgs) -> Vec<Table> {
+    let kinds = ReportKind::value_variants().iter().filter(|kind| !kind.is_usual());
+    let unusual: Vec<&str> = kinds.flat_map(|kind| kind.names()).copied().collect();
+    let is_shown = |table: &&Table| !view.report.is_empty() || !unusual.contains(&table.name);
+    tables.iter().filter(is_shown).cloned().collect()
+}
+
+/// The ranges of two or more platforms side by side, all reports of a platform together.
+fn print_platforms(reports: &[Analysis], view: &ViewArgs) -> Result<()> {
+    let [first, ..] = reports else { return Ok(()) };
+    let mut tables = side_by_side(&as_reports(&platforms(reports), first));
+    for table in &mut tables {
+        table.title = format!("Platforms: {}", table.title).into();
+    }
+    print_tables(&tables, view)
 }
 
 /// Not to standard output where a JSON document is printed there.

@@ -2,6 +2,7 @@
 Analysis of one report: the requested tables, missing data, and signs that the program failed.
 */
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
@@ -11,9 +12,11 @@ use super::export::read;
 use super::filter::{Filter, without_warmup};
 use super::findings::{Findings, find};
 use super::inputs::Input;
+use super::range_boxes::RangeTimes;
 use super::table::Table;
 use super::trace::Trace;
-use super::{api_tables, counter_tables, gpu_tables, idle_tables, range_tables};
+use super::{api_tables, copy_tables, counter_tables, gpu_tables, idle_tables, kernel_tables};
+use super::{range_boxes, range_tables, time_map};
 
 /// Parts of a report that can be requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum)]
@@ -32,34 +35,72 @@ pub enum ReportKind {
     Util,
     /// Readings of the GPUs' counters.
     Counters,
+    /// Quartiles and outliers of ranges.
+    Boxes,
+    /// Distribution of each kernel's durations.
+    Hist,
+    /// Intervals between starts of each kernel.
+    Pace,
+    /// Utilisation over time.
+    Map,
+    /// Copies and fills by kind of memory.
+    Copies,
 }
 
 impl ReportKind {
     /// The recorded data that it needs.
     fn needs(self) -> &'static str {
         match self {
-            Self::Nvtx => "NVTX ranges",
+            Self::Nvtx | Self::Boxes => "NVTX ranges",
             Self::Api => "calls of the CUDA API",
-            Self::Kernels | Self::Memory | Self::Gaps | Self::Util => "work of a GPU",
             Self::Counters => "readings of a GPU's counters",
+            _ => "work of a GPU",
         }
     }
 
     /// Whether it covers the GPU's whole time, so that removing a part would create a false gap.
     fn is_of_all_time(self) -> bool {
-        matches!(self, Self::Gaps | Self::Util)
+        matches!(self, Self::Gaps | Self::Util | Self::Map)
+    }
+
+    /// Whether the screen shows it without request. Files always have all tables.
+    pub fn is_usual(self) -> bool {
+        !matches!(self, Self::Hist | Self::Pace | Self::Map | Self::Copies)
+    }
+
+    /// The names of its tables.
+    pub fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Nvtx => &["nvtx_gpu_proj_sum", "nvtx_sum"],
+            Self::Kernels => &["cuda_gpu_kern_sum"],
+            Self::Memory => &["cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum"],
+            Self::Api => &["cuda_api_sum", "cuda_api_sync"],
+            Self::Gaps => &["gpu_gaps"],
+            Self::Util => &["gpu_time_util"],
+            Self::Counters => &[counter_tables::NAME],
+            Self::Boxes => &["nvtx_box", "nvtx_outliers"],
+            Self::Hist => &["cuda_gpu_kern_hist"],
+            Self::Pace => &["cuda_gpu_kern_pace"],
+            Self::Map => &["cuda_gpu_time_util_map"],
+            Self::Copies => &["cuda_memcpy_async", "cuda_memcpy_sync", "cuda_memset_sync"],
+        }
     }
 
     fn is_in(self, trace: &Trace) -> bool {
         match self {
-            Self::Nvtx => !trace.ranges.is_empty(),
+            Self::Nvtx | Self::Boxes => !trace.ranges.is_empty(),
             Self::Api => trace.calls.is_some(),
-            Self::Kernels | Self::Memory | Self::Gaps | Self::Util => trace.ops.is_some(),
             Self::Counters => trace.samples.is_some(),
+            _ => trace.ops.is_some(),
         }
     }
 
-    fn tables(self, trace: &Trace, options: &Options) -> Vec<Table> {
+    fn tables(
+        self,
+        trace: &Trace,
+        options: &Options,
+        (label, ranges): (&str, &[RangeTimes]),
+    ) -> Vec<Table> {
         match self {
             Self::Nvtx => {
                 let on_gpu = trace.ops.is_some().then(|| range_tables::projected(trace));
@@ -71,6 +112,15 @@ impl ReportKind {
             Self::Gaps => vec![idle_tables::gaps(trace, options.least_gap)],
             Self::Util => vec![idle_tables::utilisation(trace, options.filter.window)],
             Self::Counters => vec![counter_tables::readings(trace)],
+            Self::Boxes => range_boxes::tables(&[(label, ranges)]).into(),
+            Self::Hist => vec![kernel_tables::histogram(trace)],
+            Self::Pace => vec![kernel_tables::pace(trace)],
+            Self::Map => vec![time_map::map(trace, options.filter.window)],
+            Self::Copies => vec![
+                copy_tables::asynchronous(trace),
+                copy_tables::synchronous(trace),
+                copy_tables::fills(trace),
+            ],
         }
     }
 }
@@ -105,6 +155,12 @@ pub struct Analysis {
     pub notes: Vec<String>,
     /// Faults of the recorded program.
     pub faults: Vec<String>,
+    /// The platform that the user named, else its GPU or its processor; empty if unknown.
+    pub platform: String,
+    /// The machine's name in the network; empty if the user named the platform.
+    pub host: String,
+    /// Instances of its ranges; empty if boxes were not requested.
+    pub ranges: Vec<RangeTimes>,
 }
 
 /// Reads one report.
@@ -141,22 +197,36 @@ pub fn analyse(input: &Input, options: &Options) -> Result<Analysis> {
             ));
         }
     }
+    let findings = find(&recorded);
+    notes.extend(copy_tables::pageable(&recorded));
+    let all = options.asked.is_empty();
+    let outer = findings.cpu.as_ref().and_then(|side| side.outer.as_ref());
+    let ranges = match all || options.asked.contains(&ReportKind::Boxes) {
+        true => range_boxes::range_times(&recorded, outer.map(|outer| outer.name.as_str())),
+        false => Vec::new(),
+    };
     let mut analysis = Analysis {
+        platform: input.platform.clone().unwrap_or_else(|| platform(&trace)),
+        host: match input.platform {
+            Some(_) => String::new(),
+            None => trace.machine.host.clone(),
+        },
+        ranges,
         label: input.label.clone(),
         path: input.path.clone(),
         exporter: trace.exporter.clone(),
         tables: Vec::new(),
-        findings: find(&recorded),
+        findings,
         notes,
         faults,
     };
-    let all = options.asked.is_empty();
     let kinds = if all { ReportKind::value_variants() } else { &options.asked };
     let mut missing: Vec<&str> = Vec::new();
     for kind in kinds {
         let of = if kind.is_of_all_time() { &trace } else { &recorded };
         if kind.is_in(of) {
-            analysis.tables.extend(kind.tables(of, options));
+            let tables = kind.tables(of, options, (&analysis.label, &analysis.ranges));
+            analysis.tables.extend(tables);
         } else if *kind == ReportKind::Counters {
             // Counters are seldom sampled, so their absence is noted only if they were requested.
             if !all {
@@ -171,6 +241,17 @@ pub fn analyse(input: &Input, options: &Options) -> Result<Analysis> {
         if all { analysis.notes.push(sentence) } else { analysis.faults.push(sentence) }
     }
     Ok(analysis)
+}
+
+/// The GPU with the most work, else the first one, else the processor.
+fn platform(trace: &Trace) -> String {
+    let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
+    for op in trace.ops() {
+        *counts.entry(op.device).or_default() += 1;
+    }
+    let busiest = counts.into_iter().max_by_key(|(_, count)| *count).map(|(device, _)| device);
+    let named = busiest.and_then(|device| trace.gpus.get(&device));
+    named.or(trace.gpus.values().next()).unwrap_or(&trace.machine.processor).clone()
 }
 
 /// Note for requested counters that were not sampled.

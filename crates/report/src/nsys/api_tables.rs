@@ -49,13 +49,28 @@ fn times(trace: &Trace, takes: impl Fn(&str) -> bool) -> HashMap<Name, Vec<i64>>
     times
 }
 
+/// A function without the prefix of its API and without its suffixes; empty for other names. The
+/// per-thread default stream has functions of its own, with the suffix _ptsz.
+fn plain(name: &str) -> &str {
+    let own = name.strip_prefix("cuda").or_else(|| name.strip_prefix("cu")).unwrap_or_default();
+    own.trim_end_matches("_ptsz").trim_end_matches("_ptds").trim_end_matches("_v2")
+}
+
+/// Whether a function of the CUDA API copies memory and waits for it.
+pub fn is_waiting_copy(name: &str) -> bool {
+    let own = plain(name);
+    own.starts_with("Memcpy") && !own.contains("Async")
+}
+
+/// Whether a function of the CUDA API fills memory and may wait for it.
+pub fn is_waiting_fill(name: &str) -> bool {
+    let own = plain(name);
+    own.starts_with("Memset") && !own.contains("Async")
+}
+
 /// Copies without `Async` in their name wait too, except those within one device.
 fn waits_for_gpu(name: &str) -> bool {
-    let Some(own) = name.strip_prefix("cuda").or_else(|| name.strip_prefix("cu")) else {
-        return false;
-    };
-    // The per-thread default stream has functions of its own, with the suffix _ptsz.
-    let own = own.trim_end_matches("_ptsz").trim_end_matches("_ptds").trim_end_matches("_v2");
+    let own = plain(name);
     let copies = own.starts_with("Memcpy") && !own.contains("Async") && !own.contains("DtoD");
     WAITING.contains(&own) || copies
 }

@@ -63,8 +63,14 @@ fn wide(name: &str, reports: &[Analysis]) -> Option<Table> {
     let model = tables.iter().flatten().next().copied()?;
     let measure = model.columns.get(model.measure)?;
     let key = Column { title: key_title(model).into(), unit: Unit::Text };
-    let label =
-        |report: &Analysis| Column { title: report.label.clone().into(), unit: measure.unit };
+    let several = reports.windows(2).any(|pair| pair[0].platform != pair[1].platform);
+    let label = |report: &Analysis| {
+        let above = match several && report.platform != report.label {
+            true => format!("{}\n", report.platform),
+            false => String::new(),
+        };
+        Column { title: format!("{above}{}", report.label).into(), unit: measure.unit }
+    };
     let mut wide: Vec<Vec<Cell>> = rows(&tables)
         .into_iter()
         .map(|(key, rows)| {

@@ -217,6 +217,8 @@ mod tests {
             start,
             end: start + 10,
             device: 0,
+            stream: 0,
+            memory: [None; 2],
             correlation: Some((0, number)),
             bytes: 0,
         };

@@ -144,7 +144,7 @@ fn covered(spans: &[(i64, i64)], start: i64, end: i64) -> i64 {
 }
 
 /// The operations of each GPU in order of time.
-fn devices(trace: &Trace) -> BTreeMap<i64, Vec<&GpuOp>> {
+pub fn devices(trace: &Trace) -> BTreeMap<i64, Vec<&GpuOp>> {
     let mut devices: BTreeMap<i64, Vec<&GpuOp>> = BTreeMap::new();
     for op in trace.ops() {
         devices.entry(op.device).or_default().push(op);

@@ -21,6 +21,8 @@ pub struct Input {
     /// Its name in tables, without its suffix; with its folder's name if two reports have the same
     /// name.
     pub label: String,
+    /// The platform that the user named before the path.
+    pub platform: Option<String>,
 }
 
 /// The reports in `paths`, in the order of their labels, with numbers sorted as numbers. A report
@@ -29,12 +31,14 @@ pub struct Input {
 /// # Errors
 /// A path that does not exist, or a folder without any report.
 pub fn inputs(paths: &[PathBuf]) -> Result<Vec<Input>> {
-    let mut files: Vec<PathBuf> = Vec::new();
-    for path in paths {
+    let mut files: Vec<(PathBuf, Option<String>)> = Vec::new();
+    for given in paths {
+        let (platform, path) = named(given);
         if path.is_dir() {
-            files.extend(in_folder(path)?);
+            let found = in_folder(&path)?;
+            files.extend(found.into_iter().map(|file| (file, platform.clone())));
         } else if path.exists() {
-            files.push(path.clone());
+            files.push((path, platform));
         } else {
             bail!(
                 "{} does not exist; name a report (.nsys-rep), its export (.sqlite) or a folder of \
@@ -43,18 +47,29 @@ pub fn inputs(paths: &[PathBuf]) -> Result<Vec<Input>> {
             );
         }
     }
-    let mut kept: Vec<PathBuf> = Vec::new();
-    for file in files {
-        match kept.iter_mut().find(|other| stem(other) == stem(&file)) {
+    let mut kept: Vec<(PathBuf, Option<String>)> = Vec::new();
+    for (file, platform) in files {
+        match kept.iter_mut().find(|(other, _)| stem(other) == stem(&file)) {
             // The report is the original: its export may be of an earlier version.
-            Some(other) if is_report(&file) => *other = file,
+            Some((other, _)) if is_report(&file) => *other = file,
             Some(_) => {}
-            None => kept.push(file),
+            None => kept.push((file, platform)),
         }
     }
     let mut found = labelled(kept);
     found.sort_by(|a, b| natural(&a.label, &b.label));
     Ok(found)
+}
+
+/// A path and the platform before it, as in `RTX 3090=reports`.
+fn named(given: &Path) -> (Option<String>, PathBuf) {
+    match given.to_str().and_then(|text| text.split_once('=')) {
+        // A path may contain an equals sign.
+        Some((platform, path)) if !given.exists() && !platform.is_empty() => {
+            (Some(platform.to_owned()), PathBuf::from(path))
+        }
+        _ => (None, given.to_owned()),
+    }
 }
 
 /// Whether the file is a report that must be exported.
@@ -87,18 +102,23 @@ fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-fn labelled(files: Vec<PathBuf>) -> Vec<Input> {
+fn labelled(files: Vec<(PathBuf, Option<String>)>) -> Vec<Input> {
     let name =
         |file: &Path| stem(file).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut count: HashMap<String, usize> = HashMap::new();
-    for file in &files {
+    for (file, _) in &files {
         *count.entry(name(file)).or_default() += 1;
     }
     let label = |file: &Path| match count.get(&name(file)) {
         Some(1) => name(file),
         _ => stem(file).display().to_string(),
     };
-    files.into_iter().map(|path| Input { label: label(&path), path }).collect()
+    let input = |(path, platform): (PathBuf, Option<String>)| Input {
+        label: label(&path),
+        path,
+        platform,
+    };
+    files.into_iter().map(input).collect()
 }
 
 /// Compares texts with numbers as numbers: `bs2` before `bs16`.
@@ -164,6 +184,9 @@ mod tests {
         assert_eq!(labels(&[dir.path().join("y")]), ["bs10"]);
         let empty = inputs(&[dir.path().to_owned()]).unwrap_err().to_string();
         assert!(empty.contains("has no report"), "{empty}");
+        let both = [format!("Orin={}", both[0].path.display()).into(), dir.path().join("y")];
+        let platforms: Vec<_> = inputs(&both).unwrap().into_iter().map(|one| one.platform).collect();
+        assert!(platforms.contains(&Some("Orin".to_owned())) && platforms.contains(&None));
         let missing = inputs(&[dir.path().join("no.nsys-rep")]).unwrap_err().to_string();
         assert!(missing.contains("no.nsys-rep does not exist"), "{missing}");
     }

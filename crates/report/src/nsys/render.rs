@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::analysis::Analysis;
 use super::findings::{Findings, Ranking, StageFindings};
+use super::platforms::platforms;
 use super::table::{Cell, Table, Unit};
 use host::screen_table;
 use vos::files::atomic;
@@ -42,12 +43,24 @@ fn for_people(cell: &Cell, unit: Unit) -> String {
     match (cell, unit) {
         (Cell::Text(text), _) => shortened(text),
         (Cell::Missing, _) => "-".to_owned(),
+        (Cell::Bins(values), Unit::Shares) => bars(values, 100.0),
+        (Cell::Bins(values), _) => bars(values, values.iter().copied().fold(0.0, f64::max)),
         (_, Unit::Time) => time(cell.number().unwrap_or_default()),
         (_, Unit::Bytes) => bytes(cell.number().unwrap_or_default()),
         (Cell::Real(value), Unit::Percent) => format!("{value:.1}"),
         (Cell::Real(value), _) => format!("{value:.1}"),
         (Cell::Whole(value), _) => value.to_string(),
     }
+}
+
+/// A bar of up to eight eighths for each number, a dot for zero.
+fn bars(values: &[f64], most: f64) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let bar = |value: &f64| match (value / most * BARS.len() as f64).ceil() {
+        height if height >= 1.0 => BARS[(height as usize).min(BARS.len()) - 1],
+        _ => '·',
+    };
+    values.iter().map(bar).collect()
 }
 
 /// Nanoseconds with a suitable unit.
@@ -161,13 +174,17 @@ pub fn json(
     };
     let report = |one: &Analysis| {
         json!({
-            "label": one.label, "file": one.path, "exported_by": one.exporter, "notes": one.notes,
+            "label": one.label, "platform": one.platform, "file": one.path, "exported_by": one.exporter, "notes": one.notes,
             "faults": one.faults, "findings": one.findings, "tables": tables(&one.tables),
         })
     };
     let failures = failed.iter().map(|(file, error)| json!({"file": file, "error": error}));
+    let platform = |one: &super::Platform| {
+        json!({"platform": one.name, "reports": one.reports, "tables": tables(&one.tables)})
+    };
     let mut document = json!({
         "reports": reports.iter().map(report).collect::<Value>(),
+        "platforms": platforms(reports).iter().map(platform).collect::<Value>(),
         "failed": failures.collect::<Value>(),
         "fastest": compared,
     });
@@ -214,14 +231,14 @@ fn write_csv(
     atomic::write(&path, |out| {
         let mut out = csv::Writer::from_writer(out);
         let label = |text: &str| labelled.then(|| text.to_owned());
-        if let Some((_, table)) = tables.first() {
-            let headers = table.columns.iter().map(super::table::Column::header);
-            out.write_record(label("Report").into_iter().chain(headers))?;
+        let filled = tables.iter().find(|(_, table)| !table.rows.is_empty());
+        if let Some((_, table)) = filled.or(tables.first()) {
+            out.write_record(label("Report").into_iter().chain(table.headers()))?;
         }
         for (report, table) in tables {
             for row in table.rows.iter().take(top.unwrap_or(usize::MAX)) {
-                let cells =
-                    table.columns.iter().zip(row).map(|(column, cell)| cell.plain(column.unit));
+                let cells = table.columns.iter().zip(row);
+                let cells = cells.flat_map(|(column, cell)| cell.columns(column.unit));
                 out.write_record(label(report).into_iter().chain(cells))?;
             }
         }

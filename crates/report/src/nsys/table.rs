@@ -22,6 +22,10 @@ pub enum Unit {
     Percent,
     /// A plain number.
     Number,
+    /// Numbers of events in intervals of equal length.
+    Counts,
+    /// Percent in intervals of equal length.
+    Shares,
 }
 
 /// A column.
@@ -45,7 +49,8 @@ impl Column {
             Unit::Time => " (ns)",
             Unit::Bytes => " (B)",
             Unit::Percent => " (%)",
-            Unit::Text | Unit::Count | Unit::Number => "",
+            Unit::Text | Unit::Count | Unit::Number | Unit::Counts => "",
+            Unit::Shares => " (%)",
         };
         format!("{}{unit}", self.title)
     }
@@ -60,6 +65,8 @@ pub enum Cell {
     Whole(i64),
     /// Another number in the column's unit.
     Real(f64),
+    /// A number for each interval.
+    Bins(Vec<f64>),
     /// Empty.
     Missing,
 }
@@ -70,7 +77,15 @@ impl Cell {
         match self {
             Self::Whole(value) => Some(*value as f64),
             Self::Real(value) => Some(*value),
-            Self::Text(_) | Self::Missing => None,
+            Self::Bins(_) | Self::Text(_) | Self::Missing => None,
+        }
+    }
+
+    /// Its columns in a CSV file: one, or one for each interval.
+    pub fn columns(&self, unit: Unit) -> Vec<String> {
+        match self {
+            Self::Bins(values) => values.iter().map(|value| bin(*value)).collect(),
+            other => vec![other.plain(unit)],
         }
     }
 
@@ -81,6 +96,9 @@ impl Cell {
             Self::Whole(value) => value.to_string(),
             Self::Real(value) if unit == Unit::Percent => format!("{value:.2}"),
             Self::Real(value) => format!("{value:.1}"),
+            Self::Bins(values) => {
+                values.iter().map(|value| bin(*value)).collect::<Vec<_>>().join(" ")
+            }
             Self::Missing => String::new(),
         }
     }
@@ -91,9 +109,16 @@ impl Cell {
             Self::Text(text) => text.as_str().into(),
             Self::Whole(value) => (*value).into(),
             Self::Real(value) => (*value).into(),
+            Self::Bins(values) => values.as_slice().into(),
             Self::Missing => Value::Null,
         }
     }
+}
+
+/// The number of an interval, without decimals that are zero.
+fn bin(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 impl From<usize> for Cell {
@@ -144,6 +169,19 @@ impl Table {
     pub fn key(&self, row: &[Cell]) -> String {
         let part = |&at: &usize| row.get(at).map(|cell| cell.plain(Unit::Text)).unwrap_or_default();
         self.keys.iter().map(part).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The names of its columns in a CSV file; a column of intervals is several: `Bin 1`, `Bin 2`.
+    pub fn headers(&self) -> Vec<String> {
+        let names = self.columns.iter().enumerate().flat_map(|(at, column)| {
+            match self.rows.first().and_then(|row| row.get(at)) {
+                Some(Cell::Bins(values)) => (1..=values.len())
+                    .map(|bin| format!("{} {bin}", column.title))
+                    .collect::<Vec<_>>(),
+                _ => vec![column.header()],
+            }
+        });
+        names.collect()
     }
 
     /// Keeps only the first rows.

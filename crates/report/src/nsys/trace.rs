@@ -115,6 +115,27 @@ impl OpKind {
     }
 }
 
+/// A kind of memory, nsys's `ENUM_CUDA_MEM_KIND`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MemoryKind(pub i64);
+
+impl MemoryKind {
+    /// Host memory that the system may move: the driver must copy it to pinned memory first.
+    pub const PAGEABLE: Self = Self(0);
+    /// Host memory that stays in its place.
+    pub const PINNED: Self = Self(1);
+    /// Memory that moves between host and device by itself.
+    pub const MANAGED: Self = Self(4);
+
+    /// The word of nsys's tables.
+    pub fn word(self) -> &'static str {
+        const WORDS: [&str; 7] =
+            ["Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", "Managed Static"];
+        let word = usize::try_from(self.0).ok().and_then(|at| WORDS.get(at));
+        word.copied().unwrap_or("Unknown")
+    }
+}
+
 /// One GPU operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GpuOp {
@@ -128,6 +149,10 @@ pub struct GpuOp {
     pub end: i64,
     /// The GPU.
     pub device: i64,
+    /// The stream.
+    pub stream: i64,
+    /// Kinds of the memory that it reads and writes.
+    pub memory: [Option<MemoryKind>; 2],
     /// Its call; none if the export has no correlation.
     pub correlation: Option<Correlation>,
     /// Bytes copied or filled; 0 for kernels and graphs.
@@ -149,6 +174,15 @@ pub struct Sample {
     pub value: i64,
 }
 
+/// The machine of a recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Machine {
+    /// Name of its processor.
+    pub processor: String,
+    /// Its name in the network.
+    pub host: String,
+}
+
 /// One recording.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
@@ -166,6 +200,8 @@ pub struct Trace {
     pub samples: Option<Vec<Sample>>,
     /// Intervals in which the profiler delayed the program.
     pub overheads: Vec<(i64, i64)>,
+    /// The recorded machine.
+    pub machine: Machine,
     /// Names of the GPUs.
     pub gpus: BTreeMap<i64, String>,
     /// The exporter and its schema.

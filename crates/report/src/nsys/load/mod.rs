@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use anyhow::Result;
 
 use super::database::Database;
-use super::trace::{Trace, process};
+use super::trace::{Machine, Trace, process};
 
 /// Reads everything.
 ///
@@ -31,6 +31,7 @@ pub fn load(database: &Database) -> Result<Trace> {
     loader.counters(&mut trace)?;
     trace.overheads = overheads(database)?;
     trace.gpus = gpus(database)?;
+    trace.machine = machine(database)?;
     trace.stderr = stderr(database, &loader.strings)?;
     trace.exporter = database.exporter();
     trace.cuda_was_traced =
@@ -89,6 +90,25 @@ fn gpus(database: &Database) -> Result<BTreeMap<i64, String>> {
         return Ok(rows.into_iter().filter_map(|(number, name)| number.zip(name)).collect());
     }
     Ok(BTreeMap::new())
+}
+
+/// The recorded machine, as far as the export describes it.
+fn machine(database: &Database) -> Result<Machine> {
+    const TABLE: &str = "TARGET_INFO_SYSTEM_ENV";
+    if ["name", "value"].iter().any(|column| database.column(TABLE, &[column]) == "NULL") {
+        return Ok(Machine::default());
+    }
+    let sql = format!(
+        "SELECT name, value FROM {TABLE} WHERE name IN ('CpuDescription', 'Hostname')"
+    );
+    let rows = database.rows(&sql, |row| {
+        Ok((row.get::<_, Option<String>>(0)?, row.get::<_, Option<String>>(1)?))
+    })?;
+    let of = |name: &str| {
+        let found = rows.iter().find(|(own, _)| own.as_deref() == Some(name));
+        found.and_then(|(_, value)| value.clone()).unwrap_or_default()
+    };
+    Ok(Machine { processor: of("CpuDescription"), host: of("Hostname") })
 }
 
 /// The program's standard error, if the report has it.

@@ -6,7 +6,7 @@ use anyhow::Result;
 use rusqlite::Row;
 
 use super::Loader;
-use crate::nsys::trace::{Correlation, GpuOp, Name, OpKind, Trace};
+use crate::nsys::trace::{Correlation, GpuOp, MemoryKind, Name, OpKind, Trace};
 
 /// Tables with GPU operations.
 pub(super) const TABLES: [(OpKind, &str); 4] = [
@@ -20,6 +20,8 @@ struct OpRow {
     start: i64,
     end: i64,
     device: i64,
+    stream: i64,
+    memory: [Option<MemoryKind>; 2],
     correlation: Option<i64>,
     process: Option<i64>,
     bytes: i64,
@@ -59,8 +61,18 @@ impl Loader<'_> {
                 let owner = self.owner(row.process);
                 let correlation: Option<Correlation> =
                     row.correlation.map(|number| (owner, number));
-                let OpRow { start, end, device, bytes, .. } = row;
-                ops.push(GpuOp { kind, name, start, end, device, correlation, bytes });
+                let OpRow { start, end, device, stream, memory, bytes, .. } = row;
+                ops.push(GpuOp {
+                    kind,
+                    name,
+                    start,
+                    end,
+                    device,
+                    stream,
+                    memory,
+                    correlation,
+                    bytes,
+                });
             }
             trace.ops = Some(ops);
         }
@@ -79,11 +91,17 @@ impl Loader<'_> {
             OpKind::Copy => column(&["copyKind"]),
             OpKind::Set => "NULL",
         };
+        let [from, to] = match kind {
+            OpKind::Copy => [column(&["srcKind"]), column(&["dstKind"])],
+            OpKind::Set => ["NULL", column(&["memKind"])],
+            OpKind::Kernel | OpKind::Graph => ["NULL", "NULL"],
+        };
         let sql = format!(
-            "SELECT start, end, deviceId, {}, {}, {}, {name} FROM {table}",
+            "SELECT start, end, deviceId, {}, {}, {}, {name}, {}, {from}, {to} FROM {table}",
             column(&["correlationId"]),
             column(&["globalPid"]),
-            column(&["bytes"])
+            column(&["bytes"]),
+            column(&["streamId"])
         );
         let read = |row: &Row<'_>| {
             Ok(OpRow {
@@ -94,6 +112,11 @@ impl Loader<'_> {
                 process: row.get(4)?,
                 bytes: row.get::<_, Option<i64>>(5)?.unwrap_or(0),
                 name: row.get(6)?,
+                stream: row.get::<_, Option<i64>>(7)?.unwrap_or(0),
+                memory: [
+                    row.get::<_, Option<i64>>(8)?.map(MemoryKind),
+                    row.get::<_, Option<i64>>(9)?.map(MemoryKind),
+                ],
             })
         };
         self.database.rows(&sql, read)
