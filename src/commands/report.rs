@@ -28,7 +28,7 @@ use vos::files::atomic;
 pub struct ReportArgs {
     /// Run folders (searched recursively), CSV files, or comparison.json files; LABEL=PATH names a
     /// run.
-    #[arg(required_unless_present = "print_targets", value_name = "[LABEL=]PATH")]
+    #[arg(required_unless_present_any = ["print_targets", "nsys"], value_name = "[LABEL=]PATH")]
     pub inputs: Vec<String>,
     /// The page [default: report.html; none with --json alone].
     #[arg(short, long, help_heading = OUTPUT, value_name = "FILE")]
@@ -52,8 +52,9 @@ pub struct ReportArgs {
     /// Print the built-in targets as a file to edit, and exit.
     #[arg(long, help_heading = OUTPUT, exclusive = true)]
     pub print_targets: bool,
-    /// Profiles to include, from `segtrt nsys --json`.
-    #[arg(long, help_heading = DATA, value_name = "FILE")]
+    /// Profiles to include: reports of Nsight Systems, folders of them, or output of
+    /// `segtrt nsys --json`; PLATFORM=PATH names the machine.
+    #[arg(long, help_heading = DATA, value_name = "[PLATFORM=]PATH")]
     pub nsys: Vec<PathBuf>,
     /// Heading of the page.
     #[arg(long, help_heading = OUTPUT, value_name = "TEXT", default_value = "Video object \

@@ -9,7 +9,9 @@ use super::data::{
     compared, gather, hints, history, notes, pictures, platforms, sources,
 };
 use super::input::sides;
-use super::input::{DriftCurve, Inputs, NsysReport, ReadSweep, ResultRow, TEXT_COLUMNS, Unproven};
+use super::input::{
+    DriftCurve, Inputs, NsysPlatform, NsysReport, ReadSweep, ResultRow, TEXT_COLUMNS, Unproven,
+};
 use super::targets::{self, Targets, Verdicts};
 
 /// The content of the page.
@@ -41,6 +43,8 @@ pub struct Report {
     pub sweeps: Vec<ReadSweep>,
     /// Profiles.
     pub nsys: Vec<NsysReport>,
+    /// Ranges of the profiles by platform.
+    pub nsys_platforms: Vec<NsysPlatform>,
     /// Targets, if requested.
     pub targets: Option<Verdicts>,
     /// Hints about what limits a group's speed, with evidence.
@@ -116,6 +120,7 @@ pub fn build(inputs: Inputs, targets: Option<&Targets>, generated: String) -> Re
         sweeps: inputs.sweeps,
         histories: inputs.histories.iter().map(history::over_time).collect(),
         nsys: inputs.nsys,
+        nsys_platforms: inputs.nsys_platforms,
         targets,
         hints,
         notes,

@@ -10,6 +10,7 @@ plot has a title and a description.
 
 mod axes;
 mod bars;
+mod boxes;
 mod forest;
 mod labels;
 mod legend;
@@ -18,18 +19,21 @@ mod palette;
 mod scale;
 mod scatter;
 mod stacked;
+mod strips;
 mod style;
 mod words;
 
 use maud::{Markup, PreEscaped, html};
 
 pub use bars::{Bar, BarGroup, bars};
+pub use boxes::{BoxGroup, BoxRow, boxes};
 pub use forest::{Forest, ForestGroup, ForestRow, forest};
 pub use lines::{Guide, Line, Lines, lines};
 pub use palette::{DARK, LIGHT, SERIES, file_rules, page_rules};
 pub use scale::thousands;
 pub use scatter::{Dot, Scatter, scatter};
 pub use stacked::{StackRow, stacked};
+pub use strips::{Cells, Strip, strips};
 pub use style::Style;
 
 /// Height of the title in a standalone file, where no heading is above the plot.

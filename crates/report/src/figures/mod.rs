@@ -8,6 +8,7 @@ mod history;
 mod latency;
 mod memory;
 mod power;
+mod profiles;
 mod proof;
 mod speed;
 mod stages;
@@ -47,6 +48,8 @@ pub struct Figures {
     pub history: Vec<Plot>,
     /// Rates and stages of a sweep's points.
     pub sweep: Vec<Plot>,
+    /// Profiles of Nsight Systems.
+    pub profiles: Vec<Plot>,
 }
 
 impl Figures {
@@ -64,6 +67,7 @@ impl Figures {
             drift: drift::plots(report, style),
             history: history::plots(report, style),
             sweep: sweep::plots(report, style),
+            profiles: profiles::plots(report, style),
         }
     }
 
@@ -80,6 +84,7 @@ impl Figures {
             &self.drift,
             &self.history,
             &self.sweep,
+            &self.profiles,
         ];
         sections.into_iter().flatten()
     }

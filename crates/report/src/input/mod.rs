@@ -11,6 +11,7 @@ mod comparison;
 mod find;
 mod labels;
 mod nsys;
+mod nsys_tables;
 mod rows;
 mod sidecar;
 pub(crate) mod sides;
@@ -27,6 +28,7 @@ use crate::regression::History;
 
 pub use comparison::{DriftCurve, ReadComparison, Unproven};
 pub use nsys::{NsysOperation, NsysReport};
+pub use nsys_tables::{NsysPlatform, NsysRow};
 pub use rows::{ResultRow, TEXT_COLUMNS, Validity};
 pub use sidecar::{RecordedPass, StageSum};
 pub use sweep::ReadSweep;
@@ -40,6 +42,8 @@ pub struct Inputs {
     pub comparisons: Vec<ReadComparison>,
     /// Summaries of profiler reports.
     pub nsys: Vec<NsysReport>,
+    /// Their ranges by platform.
+    pub nsys_platforms: Vec<NsysPlatform>,
     /// Runs of `segtrt history`.
     pub histories: Vec<History>,
     /// Sweeps.
@@ -135,7 +139,10 @@ pub fn read(given: &[String], nsys: &[PathBuf]) -> Result<Inputs> {
     }
     for path in nsys {
         match nsys::read(path) {
-            Ok(reports) => inputs.nsys.extend(reports),
+            Ok((reports, platforms)) => {
+                inputs.nsys.extend(reports);
+                inputs.nsys_platforms.extend(platforms);
+            }
             Err(error) => inputs.problems.push(format!("{error:#}")),
         }
     }

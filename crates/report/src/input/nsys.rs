@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::nsys_tables::{self, NsysPlatform, NsysRow, Tables};
 use crate::nsys::COUNTERS_TABLE;
 
 /// One row of a table.
@@ -34,6 +35,8 @@ pub struct NsysOperation {
 pub struct NsysReport {
     /// The report's name, or the file's.
     pub name: String,
+    /// The machine, if the file names it.
+    pub platform: String,
     /// Every operation of every table.
     pub operations: Vec<NsysOperation>,
     /// Faults of the profiled run, such as a program that failed.
@@ -42,9 +45,16 @@ pub struct NsysReport {
     pub gpu_util_percent: Option<f64>,
     /// Share of the peak bandwidth of the GPU's memory, %.
     pub bandwidth_percent: Option<f64>,
+    /// Tables that are shown as they are, by name.
+    pub tables: Tables,
 }
 
 impl NsysReport {
+    /// The rows of a table; none without it.
+    pub fn rows(&self, table: &str) -> &[NsysRow] {
+        self.tables.get(table).map(Vec::as_slice).unwrap_or_default()
+    }
+
     /// Operations that keep the GPU busy, the longest first: kernels and copies, not ranges around
     /// them.
     pub fn by_time(&self) -> Vec<&NsysOperation> {
@@ -75,7 +85,11 @@ impl NsysOperation {
 ///
 /// # Errors
 /// The file cannot be read, is not JSON, or has no known table.
-pub fn read(path: &Path) -> Result<Vec<NsysReport>> {
+pub fn read(path: &Path) -> Result<(Vec<NsysReport>, Vec<NsysPlatform>)> {
+    if let Some(document) = nsys_tables::from_reports(path) {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        return parsed(&document?, path, &stem);
+    }
     let text = std::fs::read_to_string(path).with_context(|| {
         format!(
             "{} cannot be read; expected the output of `segtrt nsys REPORT --json`",
@@ -89,7 +103,12 @@ pub fn read(path: &Path) -> Result<Vec<NsysReport>> {
         )
     })?;
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let listed = match &value {
+    parsed(&value, path, &stem)
+}
+
+/// The profiles of a document, and the platforms.
+fn parsed(value: &Value, path: &Path, stem: &str) -> Result<(Vec<NsysReport>, Vec<NsysPlatform>)> {
+    let listed = match value {
         Value::Array(items) => Some(items),
         Value::Object(members) => members.get("reports").and_then(Value::as_array),
         _ => None,
@@ -100,11 +119,14 @@ pub fn read(path: &Path) -> Result<Vec<NsysReport>> {
             .enumerate()
             .map(|(at, item)| one(item, &format!("{stem} {}", at + 1)))
             .collect(),
-        _ => vec![one(&value, &stem)],
+        _ => vec![one(value, stem)],
     };
     let reports: Vec<NsysReport> = reports
         .into_iter()
-        .filter(|report| !report.operations.is_empty() || report.gpu_util_percent.is_some())
+        .filter(|report| {
+            let some = !report.operations.is_empty() || !report.tables.is_empty();
+            some || report.gpu_util_percent.is_some()
+        })
         .collect();
     if reports.is_empty() {
         bail!(
@@ -113,7 +135,7 @@ pub fn read(path: &Path) -> Result<Vec<NsysReport>> {
             path.display()
         );
     }
-    Ok(reports)
+    Ok((reports, nsys_tables::platforms(value)))
 }
 
 fn one(value: &Value, otherwise: &str) -> NsysReport {
@@ -121,9 +143,12 @@ fn one(value: &Value, otherwise: &str) -> NsysReport {
         ["label", "name", "report", "file"].iter().find_map(|key| value.get(*key)?.as_str());
     let mut report =
         NsysReport { name: named.unwrap_or(otherwise).to_owned(), ..NsysReport::default() };
+    let platform = value.get("platform").and_then(Value::as_str);
+    report.platform = platform.unwrap_or_default().to_owned();
     let faults = value.get("faults").and_then(Value::as_array).into_iter().flatten();
     report.faults.extend(faults.filter_map(Value::as_str).map(str::to_owned));
     walk(value, "", &mut report);
+    report.tables = nsys_tables::tables(value);
     report.bandwidth_percent = report.bandwidth_percent.or_else(|| memory_counters(value));
     report
 }
@@ -169,7 +194,8 @@ fn walk(value: &Value, table: &str, report: &mut NsysReport) {
             }
             // A list has its key's name unless the enclosing object names a table.
             let own = ["table", "kind"].iter().find_map(|key| members.get(*key)?.as_str());
-            for (key, member) in members {
+            let shown = |key: &&String| !nsys_tables::SHOWN.contains(&key.as_str());
+            for (key, member) in members.iter().filter(|(key, _)| shown(key)) {
                 if member.is_array() || member.is_object() {
                     walk(member, own.unwrap_or(key), report);
                 }

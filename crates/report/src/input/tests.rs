@@ -235,7 +235,7 @@ fn the_profile_of_segtrt_nsys_is_read_as_it_writes_it() {
         {"Device ID":0,"Name":"GPU Metrics","Counter":"DRAM Write Bandwidth [Throughput %]","Avg":12.0,"Min":0,"Max":30,"Samples":8},
         {"Device ID":0,"Name":"GPU Metrics","Counter":"SM Active [Throughput %]","Avg":99.0,"Min":0,"Max":100,"Samples":8},
         {"Device ID":1,"Name":"GPU Metrics","Counter":"DRAM Read Bandwidth [Throughput %]","Avg":3.0,"Min":0,"Max":5,"Samples":8}]}}],"failed":[],"fastest":null}"#;
-    let reports = nsys::read(&write(dir.path(), "p.json", text)).unwrap();
+    let (reports, _) = nsys::read(&write(dir.path(), "p.json", text)).unwrap();
     let report = &reports[0];
     assert_eq!((report.name.as_str(), report.gpu_util_percent), ("bs04", Some(71.5)));
     assert_eq!(report.bandwidth_percent, Some(52.5), "reads and writes of the busier GPU");

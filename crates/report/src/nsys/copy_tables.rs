@@ -118,8 +118,7 @@ fn function<'a>(
 
 /// Whether the host waits for a copy, by the rule of nsys's recipe.
 fn waits(trace: &Trace, calls: &HashMap<Correlation, &Call>, op: &GpuOp) -> bool {
-    let is_staged =
-        trace.text(op.name) == "[CUDA memcpy Host-to-Device]" && op.bytes <= STAGED;
+    let is_staged = trace.text(op.name) == "[CUDA memcpy Host-to-Device]" && op.bytes <= STAGED;
     let is_within = trace.text(op.name) == WITHIN_DEVICE;
     !is_staged && !is_within && function(trace, calls, op).is_some_and(is_waiting_copy)
 }

@@ -113,11 +113,8 @@ fn labelled(files: Vec<(PathBuf, Option<String>)>) -> Vec<Input> {
         Some(1) => name(file),
         _ => stem(file).display().to_string(),
     };
-    let input = |(path, platform): (PathBuf, Option<String>)| Input {
-        label: label(&path),
-        path,
-        platform,
-    };
+    let input =
+        |(path, platform): (PathBuf, Option<String>)| Input { label: label(&path), path, platform };
     files.into_iter().map(input).collect()
 }
 
@@ -185,7 +182,8 @@ mod tests {
         let empty = inputs(&[dir.path().to_owned()]).unwrap_err().to_string();
         assert!(empty.contains("has no report"), "{empty}");
         let both = [format!("Orin={}", both[0].path.display()).into(), dir.path().join("y")];
-        let platforms: Vec<_> = inputs(&both).unwrap().into_iter().map(|one| one.platform).collect();
+        let platforms: Vec<_> =
+            inputs(&both).unwrap().into_iter().map(|one| one.platform).collect();
         assert!(platforms.contains(&Some("Orin".to_owned())) && platforms.contains(&None));
         let missing = inputs(&[dir.path().join("no.nsys-rep")]).unwrap_err().to_string();
         assert!(missing.contains("no.nsys-rep does not exist"), "{missing}");

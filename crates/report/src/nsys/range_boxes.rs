@@ -222,9 +222,11 @@ mod tests {
         for frame in 0..12 {
             let start = 10_000 * frame;
             let track = if frame == 6 { 900 } else { 100 + frame };
-            for (name, thread, length) in
-                [("segtrt:pipeline", 1, track + 50), ("segtrt:track", 1, track), ("segtrt:decode", 2, 40)]
-            {
+            for (name, thread, length) in [
+                ("segtrt:pipeline", 1, track + 50),
+                ("segtrt:track", 1, track),
+                ("segtrt:decode", 2, 40),
+            ] {
                 let name = trace.names.place(name);
                 let (style, end) = (RangeKind::PushPop, start + length);
                 trace.ranges.push(Range { name, style, start, end, thread, same_thread: true });

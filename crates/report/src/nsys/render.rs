@@ -179,9 +179,7 @@ pub fn json(
         })
     };
     let failures = failed.iter().map(|(file, error)| json!({"file": file, "error": error}));
-    let platform = |one: &super::Platform| {
-        json!({"platform": one.name, "reports": one.reports, "tables": tables(&one.tables)})
-    };
+    let platform = |one: &super::Platform| json!({"platform": one.name, "reports": one.reports, "tables": tables(&one.tables)});
     let mut document = json!({
         "reports": reports.iter().map(report).collect::<Value>(),
         "platforms": platforms(reports).iter().map(platform).collect::<Value>(),

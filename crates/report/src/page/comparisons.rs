@@ -1,8 +1,8 @@
 /*!
-Sections that compare: platforms or runs, drift of masks, profiles.
+Sections that compare: platforms or runs, and drift of masks.
 */
 
-use maud::{Markup, html};
+use maud::html;
 
 use super::part::Part;
 use super::plots::figures as draw;
@@ -10,11 +10,7 @@ use crate::chart::thousands;
 use crate::content::Report;
 use crate::data::{PlaceKind, PlatformCell, PlatformLine};
 use crate::figures::Figures;
-use crate::input::NsysOperation;
 use crate::table::{Cell, NOT_MEASURED, Table};
-
-/// Number of operations shown of a profile.
-const TOP: usize = 10;
 
 /// A line for each model, a column for each platform or run; none with a single one. Sides of
 /// comparisons are compared by the comparison.
@@ -103,73 +99,4 @@ pub fn drift(report: &Report, figures: &Figures) -> Vec<Part> {
         (draw(&figures.drift))
     };
     vec![Part::Html(words), Part::Table(table)]
-}
-
-/// Longest and largest operations of every profile; none without one.
-pub fn profiles(report: &Report) -> Vec<Part> {
-    let mut parts = Vec::new();
-    for (at, profile) in report.nsys.iter().enumerate() {
-        parts.push(Part::Html(html! {
-            h3 { (profile.name) }
-            @for fault in &profile.faults { p { strong { "Do not use: " } (fault) } }
-            p {
-                "GPU busy " (percent(profile.gpu_util_percent)) " of the time; "
-                "memory bandwidth over its peak: " (percent(profile.bandwidth_percent))
-                @if profile.bandwidth_percent.is_none() {
-                    " (" code { "segtrt profile --gpu-metrics all" } " records it, where the driver permits)"
-                }
-                "."
-            }
-        }));
-        let of = format!("profile_{}", at + 1);
-        parts.push(operations(
-            &format!("{of}_time"),
-            "Longest operations on the GPU",
-            ["Time ms", "% of all", "Calls"],
-            &profile.by_time(),
-            |op| op.total_ns,
-        ));
-        parts.push(operations(
-            &format!("{of}_memory"),
-            "Largest copies and fills",
-            ["MB", "% of all", "Calls"],
-            &profile.by_memory(),
-            |op| op.bytes,
-        ));
-    }
-    parts
-}
-
-fn percent(value: Option<f64>) -> Markup {
-    match value {
-        Some(value) => html! { strong { (thousands(value, 1)) " %" } },
-        None => html! { span.none { (NOT_MEASURED) } },
-    }
-}
-
-/// The first operations of a list with their share; `value` is in ns or bytes, shown in millions.
-fn operations(
-    name: &str,
-    caption: &str,
-    [unit, share, calls]: [&str; 3],
-    all: &[&NsysOperation],
-    value: fn(&NsysOperation) -> Option<f64>,
-) -> Part {
-    if all.is_empty() {
-        return Part::Html(html! { p.none { (caption) ": " (NOT_MEASURED) "." } });
-    }
-    let caption = format!("{caption}: {} of {}", all.len().min(TOP), all.len());
-    let mut table = Table::new(name, &caption, &["Operation", "Table", unit, share, calls], 2);
-    let total: f64 = all.iter().filter_map(|op| value(op)).sum();
-    for op in all.iter().take(TOP) {
-        let cells = vec![
-            Cell::text(&op.name),
-            Cell::text(&op.table),
-            Cell::number(value(op).map(|value| value / 1e6), 3, false),
-            Cell::number(value(op).map(|value| 100.0 * value / total), 1, false),
-            Cell::number(op.count, 0, false),
-        ];
-        table.push(cells, false);
-    }
-    Part::Table(table)
 }

@@ -16,6 +16,7 @@ mod masks;
 mod part;
 mod plots;
 mod power;
+mod profiles;
 mod proof;
 mod reasons;
 mod rows;
@@ -87,7 +88,7 @@ fn sections(report: &Report, figures: &Figures) -> Vec<Section> {
         ("hints", "What limits the speed", with_rows(|report, _| targets::hints(report))),
         ("drift", "Drift", comparisons::drift(report, figures)),
         ("history", "Runs over time", history::parts(report, figures)),
-        ("profiles", "Profiles of the GPU", comparisons::profiles(report)),
+        ("profiles", "Profiles of the GPU", profiles::parts(report, figures)),
         ("rows", "Every row", with_rows(|report, _| rows::parts(report))),
         ("environment", "Environment", with_rows(|report, _| environment::sources(report))),
         ("reading", "How to read this", vec![environment::reading()]),

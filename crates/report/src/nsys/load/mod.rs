@@ -98,9 +98,8 @@ fn machine(database: &Database) -> Result<Machine> {
     if ["name", "value"].iter().any(|column| database.column(TABLE, &[column]) == "NULL") {
         return Ok(Machine::default());
     }
-    let sql = format!(
-        "SELECT name, value FROM {TABLE} WHERE name IN ('CpuDescription', 'Hostname')"
-    );
+    let sql =
+        format!("SELECT name, value FROM {TABLE} WHERE name IN ('CpuDescription', 'Hostname')");
     let rows = database.rows(&sql, |row| {
         Ok((row.get::<_, Option<String>>(0)?, row.get::<_, Option<String>>(1)?))
     })?;
