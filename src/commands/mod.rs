@@ -23,6 +23,7 @@ pub mod man;
 pub mod masks;
 pub mod merge;
 pub mod monitor;
+pub mod ncu;
 pub mod nsys;
 pub mod pack;
 pub mod predecode;
@@ -37,6 +38,7 @@ pub mod submit;
 pub mod suite;
 pub mod synth;
 pub mod test_run;
+pub mod trace;
 pub mod track;
 
 use std::ffi::OsString;
@@ -103,6 +105,10 @@ pub enum Command {
     Report(report::ReportArgs),
     /// Show Nsight Systems reports: ranges on CPU and GPU, kernels, idle gaps.
     Nsys(nsys::NsysArgs),
+    /// Measure custom CUDA kernels with Nsight Compute: occupancy, tensor cores, bytes, stalls.
+    Ncu(ncu::NcuArgs),
+    /// Write a trace for Perfetto or Chrome from a run or a report.
+    Trace(trace::TraceArgs),
     /// Run a bench, then record its objects with Nsight Systems, one report each.
     Profile(profile::ProfileArgs),
     /// Run several experiments with different sizes and strides into one table.
@@ -172,6 +178,8 @@ impl Command {
             Self::Pack(args) => pack::run(args),
             Self::Report(args) => report::run(args),
             Self::Nsys(args) => nsys::run(args),
+            Self::Ncu(args) => ncu::run(args),
+            Self::Trace(args) => trace::run(args),
             Self::Profile(args) => profile::run(args),
             Self::Suite(args) => suite::run(*args),
             Self::Baseline(args) => baseline::run(args),

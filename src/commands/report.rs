@@ -54,7 +54,7 @@ pub struct ReportArgs {
     pub print_targets: bool,
     /// Profiles to include: reports of Nsight Systems, folders of them, or output of
     /// `segtrt nsys --json`; PLATFORM=PATH names the machine.
-    #[arg(long, help_heading = DATA, value_name = "[PLATFORM=]PATH")]
+    #[arg(long, help_heading = DATA, value_name = "PATH")]
     pub nsys: Vec<PathBuf>,
     /// Heading of the page.
     #[arg(long, help_heading = OUTPUT, value_name = "TEXT", default_value = "Video object \

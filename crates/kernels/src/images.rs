@@ -58,6 +58,12 @@ impl KernelModule {
     }
 }
 
+/// The names of all custom kernels, each once.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    let names = Topic::ALL.into_iter().flat_map(|topic| topic.entries()).map(|entry| entry.name);
+    names.collect::<std::collections::BTreeSet<_>>().into_iter()
+}
+
 impl Topic {
     /// All kernels of the module.
     pub(super) const fn entries(self) -> &'static [Entry] {

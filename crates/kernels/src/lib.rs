@@ -50,7 +50,7 @@ pub use hiera::{
     HieraKernels, StandaloneTrunk, TrunkExecutor, TrunkSource, autotune, autotuned_kernels,
     gemm_shapes,
 };
-pub use images::{Kept, Topic as Source};
+pub use images::{Kept, Topic as Source, names};
 pub use mask::{COUNTERS_BYTES, MaskCounts, MaskMaker, NON_FINITE_BYTES};
 pub use mask_decoder::{MaskDecoder, MaskDecoderOutputs};
 pub use memory_encoder::MemoryEncoder;

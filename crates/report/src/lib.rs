@@ -10,6 +10,8 @@ input (folders, CSV, sidecars, comparisons, profiles)
       └→ JSON
 ```
 
+`trace_events` writes traces for Perfetto, `ncu` reads the output of Nsight Compute.
+
 Three rules hold in a report. A missing number is 'not measured' and never zero. INVALID rows are
 shown and never compared. Rows with different conditions are never grouped.
 */
@@ -24,6 +26,7 @@ pub mod data;
 pub mod figures;
 pub mod input;
 pub mod merge;
+pub mod ncu;
 pub mod nsys;
 mod page;
 mod pdf;
@@ -31,6 +34,7 @@ mod plot_files;
 pub mod regression;
 pub mod table;
 pub mod targets;
+mod trace_events;
 
 pub use content::{Report, build, now};
 pub use figures::Figures;
@@ -38,3 +42,4 @@ pub use input::read;
 pub use page::{render, tables};
 pub use plot_files::write as write_plots;
 pub use table::write as write_tables;
+pub use trace_events::{Event, EventTrace};

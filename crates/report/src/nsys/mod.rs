@@ -48,5 +48,5 @@ pub use findings::{Findings, Ranking, compare};
 pub use inputs::{Input, inputs};
 pub use platforms::{Platform, as_reports, platforms};
 pub use program::{Nsys, VARIABLE};
-pub use table::{Cell, Column, Table, Unit};
+pub use table::{Cell, Column, Table, Unit, column};
 pub use trace::{Call, GpuOp, Machine, OpKind, Range, RangeKind, Trace};
