@@ -5,6 +5,7 @@ mod bad_input;
 pub mod made;
 mod nvidia;
 mod real;
+mod recipes;
 mod several;
 mod tables;
 

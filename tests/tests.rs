@@ -80,10 +80,11 @@ mod monitor;
 mod mutate;
 /// Tables in 80 columns.
 mod narrow;
-/// What is no finite number: logits on both backends, predecoded frames.
-mod non_finite;
 /// `segtrt nsys`: made-up exports with every number worked out by hand, NVIDIA's own scripts beside
 /// them, damage.
+mod ncu;
+/// What is no finite number: logits on both backends, predecoded frames.
+mod non_finite;
 mod nsys;
 /// `--jpeg-decoder nvjpeg` on stand-ins: order, memory, refusals and messages.
 mod nvjpeg;

@@ -31,10 +31,12 @@ const MEMCPY: &str = "CREATE TABLE IF NOT EXISTS CUPTI_ACTIVITY_KIND_MEMCPY (sta
                       NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER \
                       NOT NULL, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid \
                       INTEGER, bytes INTEGER NOT NULL, copyKind INTEGER NOT NULL, srcKind \
-                      INTEGER, dstKind INTEGER)";
+                      INTEGER, dstKind INTEGER, srcDeviceId INTEGER, dstDeviceId INTEGER, \
+                      greenContextId INTEGER)";
 const MEMSET: &str = "CREATE TABLE IF NOT EXISTS CUPTI_ACTIVITY_KIND_MEMSET (start INTEGER NOT NULL, \
     end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL, streamId INTEGER NOT NULL, \
-    correlationId INTEGER, globalPid INTEGER, value INTEGER NOT NULL, bytes INTEGER NOT NULL)";
+    correlationId INTEGER, globalPid INTEGER, value INTEGER NOT NULL, bytes INTEGER NOT NULL, memKind INTEGER, \
+    greenContextId INTEGER)";
 const GRAPH: &str = "CREATE TABLE IF NOT EXISTS CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INTEGER NOT NULL, \
     end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL, streamId INTEGER NOT NULL, \
     correlationId INTEGER, globalPid INTEGER, graphId INTEGER NOT NULL, graphExecId INTEGER NOT NULL)";
@@ -61,7 +63,10 @@ impl Made {
                 CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
                 CREATE TABLE ENUM_CUDA_MEMCPY_OPER (id INTEGER NOT NULL PRIMARY KEY, name TEXT, label TEXT);
                 INSERT INTO ENUM_CUDA_MEMCPY_OPER VALUES (1, 'CUDA_MEMCPY_KIND_HTOD', 'Host-to-Device'),
-                    (2, 'CUDA_MEMCPY_KIND_DTOH', 'Device-to-Host');",
+                    (2, 'CUDA_MEMCPY_KIND_DTOH', 'Device-to-Host');
+                CREATE TABLE ENUM_CUDA_MEM_KIND (id INTEGER NOT NULL PRIMARY KEY, name TEXT, label TEXT);
+                INSERT INTO ENUM_CUDA_MEM_KIND VALUES (0, '', 'Pageable'), (1, '', 'Pinned'),
+                    (2, '', 'Device'), (4, '', 'Managed');",
             )
             .unwrap();
         Self { connection, strings: HashMap::new() }
@@ -144,19 +149,37 @@ impl Made {
 
     /// A copy of `kind` (1 to the device, 2 to the host).
     pub fn copy(&mut self, kind: i64, bytes: i64, start: i64, end: i64, number: i64) {
+        self.copy_of([None, None], kind, bytes, [start, end], number);
+    }
+
+    /// The same between two kinds of memory (0 pageable, 1 pinned, 2 the device's).
+    pub fn copy_of(
+        &mut self,
+        memory: [Option<i64>; 2],
+        kind: i64,
+        bytes: i64,
+        [start, end]: [i64; 2],
+        number: i64,
+    ) {
         self.sql(MEMCPY);
+        let [from, to] = memory.map(|kind| kind.map_or("NULL".to_owned(), |kind| kind.to_string()));
         self.sql(&format!(
             "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES ({start}, {end}, 0, 1, 7, {number}, \
-             {PROCESS}, {bytes}, {kind}, NULL, NULL)"
+             {PROCESS}, {bytes}, {kind}, {from}, {to}, NULL, NULL, NULL)"
         ));
     }
 
     /// Memory that is set.
     pub fn set(&mut self, bytes: i64, start: i64, end: i64, number: i64) {
+        self.set_of(2, bytes, [start, end], number);
+    }
+
+    /// The same of a kind of memory (4 managed).
+    pub fn set_of(&mut self, kind: i64, bytes: i64, [start, end]: [i64; 2], number: i64) {
         self.sql(MEMSET);
         self.sql(&format!(
             "INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES ({start}, {end}, 0, 1, 7, {number}, \
-             {PROCESS}, 0, {bytes})"
+             {PROCESS}, 0, {bytes}, {kind}, NULL)"
         ));
     }
 
@@ -259,5 +282,30 @@ pub fn frames(path: &Path) -> Made {
         "INSERT INTO NVTX_EVENTS (start, end, eventType, text, globalTid, domainId) VALUES (6105, \
          6290, 59, 'plain', {MAIN}, {SEGTRT})"
     ));
+    made
+}
+
+/// Copies and fills of every kind of memory, by functions that wait and by those that do not.
+pub fn copies(path: &Path) -> Made {
+    let mut made = Made::new(path);
+    let (pageable, pinned, device) = (Some(0), Some(1), Some(2));
+    let large = 1_000_000;
+    made.call("cudaMemcpyAsync_v3020", 100, 110, 1, MAIN);
+    made.copy_of([pageable, device], 1, large, [200, 300], 1);
+    made.call("cudaMemcpyAsync_v3020", 310, 320, 2, MAIN);
+    made.copy_of([pinned, device], 1, large, [330, 380], 2);
+    made.call("cudaMemcpy_v3020", 400, 520, 3, MAIN);
+    made.copy_of([pinned, device], 1, large, [410, 510], 3);
+    // It returns before the copy is complete.
+    made.call("cudaMemcpy_v3020", 600, 620, 4, MAIN);
+    made.copy_of([pageable, device], 1, 4096, [605, 615], 4);
+    made.call("cudaMemcpy_v3020", 700, 760, 5, MAIN);
+    made.copy_of([device, pageable], 2, 4096, [705, 750], 5);
+    made.call("cudaMemset_v3020", 800, 830, 6, MAIN);
+    made.set_of(4, 8192, [805, 825], 6);
+    made.call("cudaMemset_v3020", 900, 910, 7, MAIN);
+    made.set_of(2, 8192, [905, 925], 7);
+    made.call("cudaMemsetAsync_v3020", 1000, 1010, 8, MAIN);
+    made.set_of(4, 8192, [1005, 1025], 8);
     made
 }

@@ -40,8 +40,10 @@ fn scripts() -> Option<PathBuf> {
 
 /// A script's table, header first.
 fn theirs(scripts: &Path, table: &str, export: &Path) -> Vec<Vec<String>> {
+    let folder =
+        if table.contains("_mem") && !table.contains("_sum") { "rules" } else { "reports" };
     let output = Command::new("python3")
-        .arg(scripts.join(format!("reports/{table}.py")))
+        .arg(scripts.join(format!("{folder}/{table}.py")))
         .arg(export)
         .env("PYTHONPATH", scripts.join("python/lib"))
         // Their SQLite knows medians and deviations, which the system's does not.
@@ -87,5 +89,37 @@ fn every_number_is_the_one_that_nvidias_scripts_find() {
                 }
             }
         }
+    }
+}
+
+/// Their recipes list each copy and fill that the host waits for; ours sums them.
+#[test]
+fn copies_and_fills_that_wait_are_those_of_nvidias_rules() {
+    let Some(scripts) = scripts() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.sqlite");
+    super::made::copies(&path);
+    let document = json(&[path.to_str().unwrap(), "--report", "copies"], 0);
+    let ours = &document["reports"][0]["tables"];
+    for table in ["cuda_memcpy_sync", "cuda_memset_sync", "cuda_memcpy_async"] {
+        let theirs = theirs(&scripts, table, &path);
+        let (header, theirs) = theirs.split_first().unwrap();
+        let column = |name: &str| header.iter().position(|own| own.starts_with(name)).unwrap();
+        let sum = |name: &str| -> i64 {
+            theirs.iter().map(|row| row[column(name)].parse::<i64>().unwrap()).sum()
+        };
+        // Theirs lists copies by an asynchronous function of pageable memory alone.
+        let rows = ours[table].as_array().unwrap().iter().filter(|row| {
+            let kinds = [row["Src Kind"].as_str(), row["Dst Kind"].as_str()];
+            let function = row["API Name"].as_str().unwrap_or_default();
+            table != "cuda_memcpy_async"
+                || (kinds.contains(&Some("Pageable")) && function.contains("Async"))
+        });
+        let rows: Vec<_> = rows.collect();
+        let total = |name: &str| rows.iter().map(|row| row[name].as_i64().unwrap()).sum::<i64>();
+        assert!(!theirs.is_empty(), "{table}");
+        assert_eq!(total("Count"), theirs.len() as i64, "{table}: {rows:?} and {theirs:?}");
+        assert_eq!(total("Total Time (ns)"), sum("Duration"), "{table}");
+        assert_eq!(total("Total (B)"), sum("Bytes"), "{table}");
     }
 }
