@@ -25,7 +25,8 @@ fn ncu(dir: &Path, text: &str, code: i32) -> PathBuf {
     path
 }
 
-const RAW: &str = "==PROF== Connected to process 7\n\
+/// The raw page of one launch.
+pub const RAW: &str = "==PROF== Connected to process 7\n\
     \"ID\",\"Kernel Name\",\"gpu__time_duration.sum\",\"dram__bytes.sum\"\n\
     \"\",\"\",\"ns\",\"byte\"\n\"0\",\"attend\",\"2500\",\"n/a\"\n";
 

@@ -80,11 +80,12 @@ mod monitor;
 mod mutate;
 /// Tables in 80 columns.
 mod narrow;
-/// `segtrt nsys`: made-up exports with every number worked out by hand, NVIDIA's own scripts beside
-/// them, damage.
+/// `segtrt ncu` with a program in place of ncu.
 mod ncu;
 /// What is no finite number: logits on both backends, predecoded frames.
 mod non_finite;
+/// `segtrt nsys`: made-up exports with every number worked out by hand, NVIDIA's own scripts beside
+/// them, damage.
 mod nsys;
 /// `--jpeg-decoder nvjpeg` on stand-ins: order, memory, refusals and messages.
 mod nvjpeg;

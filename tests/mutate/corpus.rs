@@ -117,6 +117,7 @@ pub fn make(root: &Path) {
     ]);
 
     fs::create_dir(at("profile")).unwrap();
+    fs::write(at("ncu.csv"), crate::ncu::RAW).unwrap();
     drop(frames(&at("profile/x.sqlite")));
     fs::write(at("profile.json"), program(&["nsys", "@profile/x.sqlite", "--json"])).unwrap();
     fs::create_dir(at("engines")).unwrap();

@@ -55,7 +55,9 @@ impl Made {
         connection.execute_batch("PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY").unwrap();
         connection
             .execute_batch(
-                "CREATE TABLE META_DATA_EXPORT (name TEXT NOT NULL, value TEXT);
+                // Each row would otherwise wait for the disk.
+                "PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY;
+                CREATE TABLE META_DATA_EXPORT (name TEXT NOT NULL, value TEXT);
                 INSERT INTO META_DATA_EXPORT VALUES ('EXPORT_PRODUCT_NAME', 'NVIDIA Nsight Systems'),
                     ('EXPORT_PRODUCT_VERSION', '2023.4.4.54'), ('EXPORT_SCHEMA_VERSION', '3.7.2'),
                     ('EXPORT_SCHEMA_VERSION_MAJOR', '3'), ('EXPORT_SCHEMA_VERSION_MINOR', '7'),
