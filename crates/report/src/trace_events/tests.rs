@@ -136,10 +136,10 @@ fn a_reports_ranges_calls_and_kernels_keep_their_durations() {
     let events = checked(&trace);
     assert_eq!(durations(&events, ":track"), [4001.0 * 1e-3]);
     assert_eq!(durations(&events, "cuLaunchKernel"), [0.25]);
-    assert_eq!(durations(&events, "attend"), [1123.0 * 1e-3, 1.5, 100.0 * 1e-3]);
+    assert_eq!(durations(&events, "attend"), [1123.0 * 1e-3, 100.0 * 1e-3, 1.5]);
     let kernels = events.iter().filter(|event| event["cat"] == "kernel");
     let threads: Vec<u64> = kernels.map(|event| event["tid"].as_u64().unwrap()).collect();
-    assert_eq!(threads, [1, 2, 3], "overlapping kernels of a stream, and another stream");
+    assert_eq!(threads, [1, 2, 3], "another stream, and an overlapping kernel of the first");
     let both = EventTrace::of(&[path, run(dir.path(), "{\"latency_ms\": [1.0]}")]).unwrap();
     checked(&both);
     assert_eq!(both.processes(), 3);
