@@ -95,6 +95,8 @@ mod onnx_file;
 mod own_part;
 /// `segtrt pack`: what is in the tar, and what its script does with a stand-in segtrt.
 mod pack;
+/// Predecoded frames on a GPU.
+mod predecoded_gpu;
 /// Frames and prompt masks to network inputs, logits to masks: golden data from Pillow and torch.
 mod preprocess;
 /// `segtrt profile`: under a made-up nsys, which may fail in every way, and under a real one.

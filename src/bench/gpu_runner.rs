@@ -22,7 +22,7 @@ use vos::bundle::{FusedPart, Manifest, MaskDecoderPart, MemoryEncoderPart, Trunk
 use vos::geometry::Geometry;
 use vos::logits::rounded;
 use vos::mask::Mask;
-use vos::record::{Backend, MemoryPeaks, TensorRtBackend};
+use vos::record::{Backend, FrameTransfer, MemoryPeaks, TensorRtBackend};
 
 /// A pipeline for the objects of one model.
 pub struct GpuRunner {
@@ -173,6 +173,10 @@ impl ClipRunner for GpuRunner {
         Some(self.pipeline.most_points())
     }
 
+    fn transfer(&self) -> Option<FrameTransfer> {
+        self.pipeline.transfer()
+    }
+
     fn lost(&self) -> Option<String> {
         // A fault of the device stays with the process's context; any other error is reported once.
         let gpu = self.pipeline.gpu();
@@ -188,10 +192,6 @@ impl ClipRunner for GpuRunner {
         take: &mut Take<'_>,
     ) -> Result<Vec<ClipPass>, ObjectError> {
         let PassRequest { clip, prepared, geometry, objects, logits } = request;
-        if prepared.is_some() {
-            let what = "the GPU pipeline takes decoded pixels, not predecoded frames";
-            return Err(ObjectError::Other(anyhow::anyhow!(what)));
-        }
         // Positions count the frames of all objects.
         let all = all_frames(objects).context("a pass over no object")?;
         let grid: Vec<usize> = all.indices().collect();
@@ -205,7 +205,7 @@ impl ClipRunner for GpuRunner {
             let logits = logits.get(at).copied().unwrap_or_default();
             ObjectSpan { prompt: &object.prompt, start: begin, end, step, logits }
         });
-        let plan = PassPlan { clip, geometry, frames, objects: spans.collect() };
+        let plan = PassPlan { clip, prepared, geometry, frames, objects: spans.collect() };
         let first_ends: Vec<usize> = plan.objects.iter().map(|object| object.end - more).collect();
         let mut passes: Vec<ClipPass> = objects.iter().map(|_| ClipPass::default()).collect();
         let (width, height) = geometry.video_size();

@@ -298,7 +298,10 @@ impl ObjectRunner<'_> {
             run,
             status: Status::Ok,
             reason: None,
-            conditions: self.conditions.of_video(clip.frames.decoder()),
+            conditions: Conditions {
+                transfer: self.runner.transfer(),
+                ..self.conditions.of_video(clip.frames.decoder())
+            },
             frames: Some(pass.times.len()),
             processed_end_frame: Some(span.end.div_ceil(self.plan.views())),
             input_size: Some([height, width]),

@@ -15,7 +15,7 @@ use vos::geometry::Geometry;
 use vos::logits::Exchange;
 use vos::mask::Mask;
 use vos::predecode::PreparedClip;
-use vos::record::{FrameTimes, MemoryPeaks};
+use vos::record::{FrameTimes, FrameTransfer, MemoryPeaks};
 use vos::tracker::{Network, NetworkPrompt};
 
 /// Warm-up passes stop after this many frames: by then the memory bank (7) and the pointer bank
@@ -99,6 +99,11 @@ pub trait ClipRunner {
 
     /// The most points that one prompt may have; none where there is no limit but the graph's.
     fn most_points(&self) -> Option<usize> {
+        None
+    }
+
+    /// The way of the last pass's predecoded frames to a GPU.
+    fn transfer(&self) -> Option<FrameTransfer> {
         None
     }
 

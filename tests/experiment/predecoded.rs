@@ -165,11 +165,6 @@ fn a_bench_uses_no_file_that_it_should_not() {
     let reason = &column(&out.join(SUMMARY), "reason")[0];
     assert!(reason.starts_with("predecoded_stale: "), "{reason}");
 
-    run(&frames)
-        .args(["--backend", "tensorrt"])
-        .assert()
-        .code(2)
-        .stderr(contains("--predecoded needs the CPU backend"));
     run(&dir.path().join("nowhere")).assert().code(2).stderr(contains("segtrt predecode"));
     run(&split).assert().code(2).stderr(contains("has no predecoded frames"));
     fs::write(frames.join("x__256_stretch_f16.frames"), "").unwrap();

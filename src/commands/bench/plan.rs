@@ -183,13 +183,6 @@ fn predecoded(args: &BenchArgs) -> Result<Option<PredecodedPlan>> {
                 .to_owned()
         ));
     }
-    if args.backend == BackendChoice::TensorRt {
-        bail!(UsageError(
-            "--predecoded needs the CPU backend: the GPU pipeline resizes the frames itself; \
-             leave --predecoded out, or --backend tensorrt"
-                .to_owned()
-        ));
-    }
     let values = predecode::values_in(dir)
         .map_err(|error| UsageError(format!("--predecoded {}: {error:#}", dir.display())))?;
     Ok(Some(PredecodedPlan { dir: absolute(dir), values }))

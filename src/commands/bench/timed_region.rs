@@ -29,6 +29,12 @@ const ON_A_GPU: &str = " On the GPU the pixels lie in pinned host memory, the up
     download are inside; files are decoded ahead by threads of their own. Stage times are from \
     CUDA events. The download runs beside the memory step.";
 
+/// Addition for the GPU pipeline with predecoded frames.
+const PREDECODED_ON_A_GPU: &str = " On the GPU, upload is the copy into the network's input: out of \
+    the mapped file (frame_transfer mapped), or out of pinned memory, into which threads copied \
+    (pinned) or converted (converted) the frame before, outside the latency. The download is \
+    inside. Stage times are from CUDA events. The download runs beside the memory step.";
+
 /// Addition for nvJPEG.
 const DECODED_BY_NVJPEG: &str = " Frames are decoded by nvJPEG (--jpeg-decoder nvjpeg): a frame's \
     latency begins not with its pixels but with its coefficients in pinned host memory. nvJPEG's \
@@ -74,6 +80,8 @@ const STEREO: &str = " Two clips ran in step, a frame of the left one and then o
 pub fn timed_region(plan: &BenchPlan) -> String {
     let more = match plan.mode() {
         _ if plan.gpu.is_none() => ["", ""],
+        Mode::Latency if plan.predecoded.is_some() => [PREDECODED_ON_A_GPU, ""],
+        Mode::Throughput if plan.predecoded.is_some() => [PREDECODED_ON_A_GPU, OVERLAPPING],
         Mode::Latency => [ON_A_GPU, ""],
         Mode::Throughput => [ON_A_GPU, OVERLAPPING],
     };

@@ -7,7 +7,7 @@
 // stream rush ahead of the lazy others, as far as its waits allow: who overwrites what others still read is found by that.
 // Greater seeds run all streams early, in random order.
 //
-// FAKE_CUDA_APART=1: device memory is not the host's; a host that touches it crashes. 2: and the stand-in for TensorRT is told that it is. FAKE_CUDA_DEVICES, FAKE_CUDA_MEMORY (bytes), FAKE_CUDA_SM (90), FAKE_CUDA_UNIFIED (1: the host's memory is shared) and FAKE_CUDA_GRAPHS (0:
+// FAKE_CUDA_APART=1: device memory is not the host's; a host that touches it crashes. 2: and the stand-in for TensorRT is told that it is. FAKE_CUDA_DEVICES, FAKE_CUDA_MEMORY (bytes), FAKE_CUDA_SM (90), FAKE_CUDA_UNIFIED (1: the host's memory is shared), FAKE_CUDA_REGISTER (0: no read-only memory is registered) and FAKE_CUDA_GRAPHS (0:
 // recording fails) change it; FAKE_CUDA_FAULT names a file: the process that first makes FAKE_CUDA_FAULT_AT masks while it is
 // there takes it away and loses its device; FAKE_CUDA_EXIT (1) crashes a process that made masks when it ends; FAKE_CUDA_LOG
 // names a file that gets a line for each call that costs something. Kernels are emulated by libkernels.so.
@@ -33,7 +33,7 @@ int cuDeviceGetAttribute(int* v, int a, int d) {
     (void)d;
     // Compute capability 9.0 unless it is told another, 132 multiprocessors, no memory pools.
     int sm = (int)number("FAKE_CUDA_SM", 90);
-    *v = a == 75 ? sm / 10 : a == 76 ? sm % 10 : a == 16 ? 132 : a == 18 ? (int)number("FAKE_CUDA_UNIFIED", 0) : 0;
+    *v = a == 75 ? sm / 10 : a == 76 ? sm % 10 : a == 16 ? 132 : a == 18 ? (int)number("FAKE_CUDA_UNIFIED", 0) : a == 113 ? (int)number("FAKE_CUDA_REGISTER", 1) : 0;
     return OK;
 }
 int cuDeviceGetName(char* s, int n, int d) { return (void)d, strncpy(s, "NVIDIA H200", n), OK; }
@@ -96,6 +96,23 @@ int cuMemFreeHost(void* p) { NEED_CONTEXT; return release(p, 1); }
 int cuMemHostGetDevicePointer_v2(uint64_t* d, void* p, unsigned flags) {
     NEED_CONTEXT;
     return flags || !pinned(p, 1) ? INVALID_VALUE : (*d = (uint64_t)p, OK);
+}
+// Memory of the host's is pinned in place; read-only memory (8) may not be written.
+int cuMemHostRegister_v2(void* p, size_t size, unsigned flags) {
+    NEED_CONTEXT;
+    int i = 0;
+    while (i < BLOCKS && blocks[i].at) i++;
+    if (!p || !size || !(flags & 8) || (uintptr_t)p % 4096 || i == BLOCKS) return INVALID_VALUE;
+    blocks[i].at = p, blocks[i].size = size, blocks[i].mapped = 0, blocks[i].on_host = 2;
+    say("register", size);
+    return OK;
+}
+int cuMemHostUnregister(void* p) {
+    NEED_CONTEXT;
+    drain_all();
+    for (int i = 0; i < BLOCKS; i++)
+        if (p && blocks[i].at == p && blocks[i].on_host == 2) return blocks[i].at = NULL, say("unregister", blocks[i].size), OK;
+    return INVALID_VALUE;
 }
 int cuMemcpyHtoDAsync_v2(uint64_t d, const void* h, size_t n, struct stream* s) {
     NEED_CONTEXT;

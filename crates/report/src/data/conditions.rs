@@ -12,7 +12,7 @@ use crate::input::{ResultRow, RunSource};
 use vos::files::OTHER_DEVICES;
 
 /// Columns whose values are never mixed, the most familiar first.
-pub const COLUMNS: [&str; 14] = [
+pub const COLUMNS: [&str; 15] = [
     "precision",
     "imgsz",
     "mode",
@@ -27,6 +27,7 @@ pub const COLUMNS: [&str; 14] = [
     "cudnn_benchmark",
     "encode",
     "views",
+    "frame_transfer",
 ];
 
 /// Settings of a run that change its speed and have no column. The GPU pipeline's settings are
@@ -157,6 +158,8 @@ pub fn in_words(column: &str, value: Option<&str>) -> String {
         ("input_frame_stride", Some(value)) => format!("stride {value}"),
         ("cudnn_benchmark", Some(value)) => format!("cudnn benchmark {value}"),
         ("encode", Some(value)) => format!("encode {value}"),
+        ("frame_transfer", Some(value)) => format!("{value} frames"),
+        ("frame_transfer", None) => "no frame transfer".to_owned(),
         ("views", None) => "one view".to_owned(),
         ("encode", None) => "no encode stage".to_owned(),
         ("metrics", Some(value)) => format!("{value} metrics"),

@@ -16,8 +16,7 @@ use std::time::Instant;
 use anyhow::anyhow;
 
 use super::PassError;
-use super::frame_buffer::FrameBuffer;
-use vos::dataset::Clip;
+use super::frame_buffer::{FrameBuffer, FrameSource};
 use vos::record::{SourceAge, ms_between};
 
 /// A decoded frame.
@@ -79,12 +78,12 @@ impl DecodeQueue {
 
     fn decode(
         &self,
-        clip: &Clip,
+        source: FrameSource<'_>,
         frame: usize,
         mut buffer: FrameBuffer,
     ) -> Result<Decoded, PassError> {
         let read_begun = Instant::now();
-        buffer.decode(clip, frame, self.size)?;
+        buffer.decode(source, frame, self.size)?;
         Ok(Decoded { buffer, read_begun, decoded: Instant::now() })
     }
 
@@ -108,7 +107,7 @@ impl DecodeAhead {
     /// Starts `threads` workers, which end with the frames or with this value.
     pub fn start<'scope, 'env>(
         scope: &'scope Scope<'scope, 'env>,
-        clip: &'env Clip,
+        source: FrameSource<'env>,
         queue: &'env DecodeQueue,
         free: Sender<FrameBuffer>,
         threads: usize,
@@ -119,7 +118,7 @@ impl DecodeAhead {
             let body = move || {
                 while let Some((at, frame, buffer)) = queue.take() {
                     // A failed frame drops its buffer: the pass ends there.
-                    let decoded = caught(frame, || queue.decode(clip, frame, buffer));
+                    let decoded = caught(frame, || queue.decode(source, frame, buffer));
                     if give.send((at, decoded)).is_err() {
                         return;
                     }

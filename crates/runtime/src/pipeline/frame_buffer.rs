@@ -8,6 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow};
 
 use super::PassError;
+use super::prepared::{InputBuffer, Prepared};
 use cuda::nvjpeg::{Coefficients, Decoder, NvJpegError};
 use cuda::{Gpu, Pinned, Stream, View};
 use kernels::Frame;
@@ -16,12 +17,23 @@ use vos::decode;
 use vos::ranges::within;
 use vos::stage::Stage;
 
+/// Where the frames of a pass are.
+#[derive(Clone, Copy)]
+pub struct FrameSource<'a> {
+    /// The clip.
+    pub clip: &'a Clip,
+    /// Its frames decoded ahead of time; then no frame file is read.
+    pub prepared: Option<Prepared<'a>>,
+}
+
 /// A frame's buffer in host memory, reused for later frames.
 pub enum FrameBuffer {
     /// Whole pixels, decoded by libjpeg-turbo.
     Pixels(Pinned),
     /// A file after nvJPEG's host part.
     Coefficients(Box<Coefficients>),
+    /// The network's input, predecoded.
+    Input(InputBuffer),
 }
 
 impl FrameBuffer {
@@ -39,11 +51,15 @@ impl FrameBuffer {
     /// The frame cannot be used, or the machine failed.
     pub fn decode(
         &mut self,
-        clip: &Clip,
+        FrameSource { clip, prepared }: FrameSource<'_>,
         index: usize,
         size: (usize, usize),
     ) -> Result<(), PassError> {
         match self {
+            Self::Input(input) => {
+                let missing = || PassError::Other(anyhow!("there are no predecoded frames"));
+                input.take(prepared.ok_or_else(missing)?, index)
+            }
             Self::Pixels(pixels) => {
                 let (width, height) = size;
                 let bytes = pixels.bytes().map_err(|error| PassError::Other(error.into()))?;
@@ -71,6 +87,7 @@ impl FrameBuffer {
     pub fn enqueue(&mut self, bytes: usize, frame: Option<&View>, stream: &Stream) -> Result<()> {
         let Some(frame) = frame else { return Ok(()) };
         match self {
+            Self::Input(input) => input.enqueue(frame, stream),
             Self::Pixels(pixels) => {
                 within(Stage::Upload, || Ok(pixels.upload(bytes, frame, stream)?))
             }
@@ -84,7 +101,7 @@ impl FrameBuffer {
     pub fn on_host(&mut self, bytes: usize) -> Option<&[u8]> {
         match self {
             Self::Pixels(pixels) => pixels.bytes().ok()?.get(..bytes),
-            Self::Coefficients(_) => None,
+            Self::Coefficients(_) | Self::Input(_) => None,
         }
     }
 
@@ -96,7 +113,7 @@ impl FrameBuffer {
         match (self, frame) {
             (_, Some(frame)) => Ok(Frame::Device(frame)),
             (Self::Pixels(pixels), None) => Ok(Frame::Pinned(pixels)),
-            (Self::Coefficients(_), None) => {
+            (Self::Coefficients(_) | Self::Input(_), None) => {
                 Err(anyhow!("there is no device memory for nvJPEG's pixels"))
             }
         }

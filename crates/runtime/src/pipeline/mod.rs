@@ -43,6 +43,7 @@ mod part_weights;
 mod pass_plan;
 #[expect(clippy::module_inception, reason = "it holds the type of this name")]
 mod pipeline;
+mod prepared;
 mod prompt_input;
 mod run;
 mod segmented_track;

@@ -8,6 +8,7 @@ use super::tracked_object::Results;
 use vos::dataset::Clip;
 use vos::geometry::Geometry;
 use vos::logits::Exchange;
+use vos::predecode::PreparedClip;
 use vos::record::FrameTimes;
 use vos::tracker::NetworkPrompt;
 
@@ -39,10 +40,12 @@ impl ObjectSpan<'_> {
 }
 
 /// A clip and its objects.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct PassPlan<'a> {
     /// The clip.
     pub clip: &'a Clip,
+    /// Its frames decoded ahead of time.
+    pub prepared: Option<&'a PreparedClip>,
     /// Its geometry.
     pub geometry: &'a Geometry,
     /// Indices of the clip's frames, in the order in which they are run; they may come again.

@@ -14,6 +14,7 @@ use super::features::{FeatureSet, element};
 use super::frame_buffer::FrameBuffer;
 use super::in_flight::InFlightFrame;
 use super::options::Options;
+use super::prepared::{InputBuffer, PreparedRoute};
 use super::tracked_object::{Results, Room, TrackedObject};
 use cuda::nvjpeg::{Decoder, Library, VARIABLE};
 use cuda::{CapturedGraph, Gpu, GraphStats, MemoryTag, Stream, View};
@@ -21,7 +22,8 @@ use execution::Program;
 use kernels::{AttentionKernels, Kernels, MaskMaker, Preprocess};
 use vos::bundle::Manifest;
 use vos::geometry::Geometry;
-use vos::record::Mode;
+use vos::predecode::PreparedClip;
+use vos::record::{FrameTransfer, Mode};
 use vos::track_variant::TrackVariant;
 
 /// Results have room for masks of 3840 × 2160 pixels at first. Larger videos allocate them again.
@@ -39,6 +41,8 @@ pub struct Pipeline {
     pub(super) frames_in_flight: Vec<InFlightFrame>,
     pub(super) buffers: Vec<FrameBuffer>,
     nvjpeg: Option<Decoder>,
+    /// The way of predecoded frames.
+    pub(super) route: Option<PreparedRoute>,
     pub(super) streams: Streams,
     contexts: Vec<Rc<Contexts>>,
     words_room: usize,
@@ -134,6 +138,7 @@ impl Pipeline {
             frames_in_flight: Vec::new(),
             buffers: Vec::new(),
             nvjpeg,
+            route: None,
             streams,
             contexts: Vec::new(),
             words_room: USUAL_WORDS_BYTES,
@@ -196,7 +201,13 @@ impl Pipeline {
 
     /// Prepares for clips of this geometry and so many objects at once; does nothing where it is
     /// prepared.
-    pub(super) fn set_up(&mut self, geometry: &Geometry, objects: usize) -> Result<()> {
+    pub(super) fn set_up(
+        &mut self,
+        geometry: &Geometry,
+        objects: usize,
+        prepared: Option<&PreparedClip>,
+    ) -> Result<()> {
+        self.set_up_route(prepared)?;
         let words_bytes = match &self.clip {
             Some(clip) if clip.geometry == *geometry => clip.words_bytes,
             _ => self.set_up_clip(geometry)?,
@@ -224,6 +235,27 @@ impl Pipeline {
         self.fill_buffers()
     }
 
+    /// The way of predecoded frames; buffers of another way go.
+    fn set_up_route(&mut self, prepared: Option<&PreparedClip>) -> Result<()> {
+        let same = match (&self.route, prepared) {
+            (Some(route), Some(prepared)) => route.is_of(prepared),
+            (route, prepared) => route.is_none() && prepared.is_none(),
+        };
+        if !same {
+            self.buffers.clear();
+            self.route = None;
+            let image = self.sets.first().context("there is no feature set")?.image.dtype;
+            let contract = self.engines.contract();
+            self.route = prepared.map(|it| PreparedRoute::new(&self.gpu, it, image, contract));
+        }
+        Ok(())
+    }
+
+    /// The way of the last clip's predecoded frames; none where they were decoded.
+    pub fn transfer(&self) -> Option<FrameTransfer> {
+        self.route.as_ref().map(|route| route.transfer)
+    }
+
     fn set_up_clip(&mut self, geometry: &Geometry) -> Result<usize> {
         // Free the old one first: both at once would raise the peak.
         self.clip = None;
@@ -248,7 +280,7 @@ impl Pipeline {
         // nvJPEG's pixels are on the device. A device that shares the host's memory reads other
         // pixels in place.
         let in_place = gpu.facts().unified && self.nvjpeg.is_none();
-        let frames = if in_place { 0 } else { self.sets.len() };
+        let frames = if in_place || self.route.is_some() { 0 } else { self.sets.len() };
         let frames = (0..frames)
             .map(|_| Ok(View::new(&gpu.tagged(MemoryTag::Frames), frame_bytes)?))
             .collect::<Result<_>>()?;
@@ -261,9 +293,15 @@ impl Pipeline {
 
     /// Buffers of frames between file and device.
     fn fill_buffers(&mut self) -> Result<()> {
-        let bytes = self.clip.as_ref().context("no clip is set up")?.frame_bytes;
+        let clip = self.clip.as_ref().context("no clip is set up")?;
         while self.buffers.len() < self.options.frame_buffers() {
-            self.buffers.push(FrameBuffer::new(&self.gpu, self.nvjpeg.as_ref(), bytes)?);
+            self.buffers.push(match &self.route {
+                Some(route) => {
+                    let bytes = clip.preprocess.image_bytes();
+                    FrameBuffer::Input(InputBuffer::new(&self.gpu, route, bytes)?)
+                }
+                None => FrameBuffer::new(&self.gpu, self.nvjpeg.as_ref(), clip.frame_bytes)?,
+            });
         }
         Ok(())
     }

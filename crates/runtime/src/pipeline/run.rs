@@ -9,9 +9,11 @@ use anyhow::{Context, Result, ensure};
 
 use super::PassError;
 use super::decode_ahead::{DecodeAhead, DecodeQueue, Decoded};
+use super::frame_buffer::FrameSource;
 use super::in_flight::ActiveObject;
 use super::pass_plan::{FrameResult, PassPlan};
 use super::pipeline::Pipeline;
+use super::prepared::Prepared;
 use super::tracked_object::Results;
 use cuda::Event;
 use vos::ranges::{self, Range, within};
@@ -28,7 +30,11 @@ pub fn run(
     plan: &PassPlan<'_>,
     on_result: &mut dyn FnMut(FrameResult<'_>) -> Result<()>,
 ) -> Result<(), PassError> {
-    pipeline.set_up(plan.geometry, plan.objects.len())?;
+    pipeline.set_up(plan.geometry, plan.objects.len(), plan.prepared)?;
+    let route = pipeline.route.take();
+    let prepared = plan.prepared.zip(route.as_ref());
+    let prepared = prepared.map(|(clip, route)| Prepared { clip, route });
+    let source = FrameSource { clip: plan.clip, prepared };
     let (queue, free) = DecodeQueue::new(plan.frames.clone(), plan.geometry.video_size());
     for buffer in pipeline.buffers.drain(..) {
         // The receiving end is in `queue`, which lives.
@@ -36,10 +42,11 @@ pub fn run(
     }
     let threads = pipeline.options.decode_threads;
     let done = thread::scope(|scope| {
-        let start = || DecodeAhead::start(scope, plan.clip, &queue, free, threads);
+        let start = || DecodeAhead::start(scope, source, &queue, free, threads);
         Pass::begin(pipeline, plan, start)?.run(on_result)
     });
     pipeline.buffers = queue.into_buffers();
+    pipeline.route = route;
     if done.is_err()
         // Enqueued work must not write into the next pass.
         && let Err(error) = pipeline.gpu.synchronize()
@@ -153,7 +160,10 @@ impl<'a> Pass<'a> {
             streams.upload.wait(&sets[set_index].frame_read)?;
         }
         in_flight.begun.record(&streams.upload)?;
-        let frame = clip.frames.get(set_index);
+        let frame = match plan.prepared {
+            Some(_) => Some(&sets[set_index].image.view),
+            None => clip.frames.get(set_index),
+        };
         decoded.buffer.enqueue(clip.frame_bytes, frame, &streams.upload)?;
         in_flight.uploaded.record(&streams.upload)?;
 
@@ -173,7 +183,12 @@ impl<'a> Pass<'a> {
         if let Some(event) = &in_flight.encode {
             event.record(&streams.encode)?;
         }
-        let set = &mut sets[set_index];
+        let set = &sets[set_index];
+        if plan.prepared.is_some() {
+            in_flight.preprocessed.record(&streams.encode)?;
+            in_flight.decoded = Some(decoded);
+            return Ok(());
+        }
         within(Stage::Preprocess, || {
             let pixels = decoded.buffer.pixels(frame)?;
             clip.preprocess.enqueue(pixels, &set.image.view, &streams.encode)
@@ -190,7 +205,7 @@ impl<'a> Pass<'a> {
     fn encode(&mut self, first: usize, last: usize) -> Result<()> {
         let Pipeline { encodes, sets, frames_in_flight, streams, options, .. } =
             &mut *self.pipeline;
-        let depth = frames_in_flight.len();
+        let (depth, count) = (frames_in_flight.len(), sets.len());
         for position in first..=last {
             let in_flight = &mut frames_in_flight[position % depth];
             in_flight.batch = last - first + 1;
@@ -202,6 +217,10 @@ impl<'a> Pass<'a> {
         within(Stage::Encoder, || encode.run())?;
         for position in first..=last {
             frames_in_flight[position % depth].encoded.record(&streams.encode)?;
+            if self.plan.prepared.is_some() {
+                // Predecoded frames are uploaded into the network's input.
+                sets[position % count].frame_read.record(&streams.encode)?;
+            }
         }
         Ok(())
     }
@@ -334,7 +353,9 @@ impl<'a> Pass<'a> {
         }
         times.stages = in_flight.stages()?;
         times.gpu_ms = Some(in_flight.gpu_ms()?);
-        if let Some(decoded) = &in_flight.decoded {
+        if self.plan.prepared.is_some() {
+            times.stages[Stage::Preprocess] = None;
+        } else if let Some(decoded) = &in_flight.decoded {
             let decode_ms = decoded.decode_ms();
             times.stages[Stage::Decode] = Some(decode_ms);
             times.age = Some(decoded.age(mask_at));

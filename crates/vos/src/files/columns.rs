@@ -10,7 +10,8 @@ use anyhow::Result;
 
 use super::python_format::{Cell, write_csv_row};
 use crate::record::{
-    Backend, Limits, Measured, Observed, Percentiles, Quality, RunRecord, SourceAges, Verdict,
+    Backend, Conditions, FrameTransfer, Limits, Measured, Observed, Percentiles, Quality,
+    RunRecord, SourceAges, Verdict,
 };
 
 /// One column of a table.
@@ -181,13 +182,14 @@ pub(super) const PACE: [Column; 6] = [
 ];
 
 /// New columns of a frame's whole way, from its file to its mask or its encoded frame.
-const DELIVERY: [Column; 7] = [
+const DELIVERY: [Column; 8] = [
     ("encode", |r| Cell::text(r.record.conditions.encode.map(|it| it.to_string()).as_deref())),
     ("encode_ms", |r| r.stage(Stage::Encode)),
     ("end_to_end_p50_ms", |r| r.end_to_end(|p| p.p50_ms)),
     ("end_to_end_p95_ms", |r| r.end_to_end(|p| p.p95_ms)),
     ("end_to_end_p99_ms", |r| r.end_to_end(|p| p.p99_ms)),
     ("end_to_end_max_ms", |r| r.end_to_end(|p| p.max_ms)),
+    ("frame_transfer", |r| Cell::text(r.record.conditions.transfer.map(FrameTransfer::name))),
     ("views", |r| Cell::text(r.record.conditions.stereo.then_some("stereo"))),
 ];
 
@@ -195,7 +197,8 @@ const DELIVERY: [Column; 7] = [
 pub(super) fn delivery<'a>(rows: impl IntoIterator<Item = &'a RunRecord>) -> &'static [Column] {
     let has = |row: &RunRecord| {
         let measured = row.numbers().is_some_and(|m| m.speed.end_to_end.is_some());
-        measured || row.conditions.encode.is_some()
+        let Conditions { encode, transfer, stereo, .. } = &row.conditions;
+        measured || encode.is_some() || transfer.is_some() || *stereo
     };
     if rows.into_iter().any(has) { &DELIVERY } else { &[] }
 }

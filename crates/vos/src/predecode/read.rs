@@ -135,6 +135,20 @@ impl PreparedClip {
         }
     }
 
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Place and size of frame `index` in the file, bytes.
+    ///
+    /// # Errors
+    /// The clip has fewer frames.
+    pub fn place(&self, index: usize) -> Result<(usize, usize)> {
+        self.frame(index)?;
+        Ok((HEADER_BYTES + index * self.frame_bytes, self.frame_bytes))
+    }
+
     /// Frame `index` of the clip.
     ///
     /// # Errors
@@ -180,6 +194,50 @@ impl PreparedFrame<'_> {
                     }
                 }
             },
+        }
+        Ok(())
+    }
+}
+
+impl PreparedFrame<'_> {
+    /// Writes the network's input as little-endian numbers of 4 bytes, or of 2 with `half`.
+    ///
+    /// # Errors
+    /// The frame's side differs from the network's, or `out` has another size.
+    pub fn write_input(
+        &self,
+        side: usize,
+        tables: &[[f32; 256]; 3],
+        half: bool,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let bytes = if half { size_of::<f16>() } else { size_of::<f32>() };
+        if side != self.side || out.len() != 3 * side * side * bytes {
+            bail!("the predecoded frame has side {}, the network {side}", self.side);
+        }
+        let plane = side * side;
+        match (self.values, half) {
+            (Values::F16, true) => out.copy_from_slice(self.bytes),
+            (Values::F16, false) => {
+                for (to, pair) in out.chunks_exact_mut(bytes).zip(self.bytes.chunks_exact(2)) {
+                    to.copy_from_slice(
+                        &f16::from_le_bytes([pair[0], pair[1]]).to_f32().to_le_bytes(),
+                    );
+                }
+            }
+            (Values::U8, _) => {
+                let planes =
+                    out.chunks_exact_mut(plane * bytes).zip(self.bytes.chunks_exact(plane));
+                for ((out, stored), table) in planes.zip(tables) {
+                    let halves = table.map(|value| f16::from_f32(value).to_le_bytes());
+                    for (to, &byte) in out.chunks_exact_mut(bytes).zip(stored) {
+                        match half {
+                            true => to.copy_from_slice(&halves[usize::from(byte)]),
+                            false => to.copy_from_slice(&table[usize::from(byte)].to_le_bytes()),
+                        }
+                    }
+                }
+            }
         }
         Ok(())
     }

@@ -34,6 +34,29 @@ impl Mode {
     }
 }
 
+/// The way of predecoded frames to the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FrameTransfer {
+    /// The device copies from the mapped file; nothing is copied in host memory.
+    Mapped,
+    /// Threads copy each frame from the file into pinned memory.
+    Pinned,
+    /// Threads convert each frame to the network's numbers, in pinned memory.
+    Converted,
+}
+
+impl FrameTransfer {
+    /// The name in every row.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mapped => "mapped",
+            Self::Pinned => "pinned",
+            Self::Converted => "converted",
+        }
+    }
+}
+
 /// Conditions of a pass.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Conditions {
@@ -60,6 +83,9 @@ pub struct Conditions {
     /// The run's encode stage; none where it encoded nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encode: Option<EncodeStage>,
+    /// The way of predecoded frames to a GPU; none without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transfer: Option<FrameTransfer>,
     /// Two clips were run in step as the views of a stereo camera, and times are of a pair of frames.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stereo: bool,

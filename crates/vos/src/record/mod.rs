@@ -22,7 +22,7 @@ pub use crate::metrics::Quality;
 use crate::stage::Stage;
 pub use aggregate::summarise;
 pub use backend::{Backend, Provider, TensorRtBackend};
-pub use conditions::{Conditions, Mode};
+pub use conditions::{Conditions, FrameTransfer, Mode};
 pub use encode_stage::{EncodeOutput, EncodePlace, EncodeStage};
 pub use fidelity::Fidelity;
 pub use limits::{Limit, Limits};
