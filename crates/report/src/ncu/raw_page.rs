@@ -28,7 +28,8 @@ pub fn parse(text: &str, from: &str) -> Result<Vec<Launch>> {
             }
         );
     };
-    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text[start..].as_bytes());
+    let mut reader =
+        csv::ReaderBuilder::new().flexible(true).from_reader(&text.as_bytes()[start..]);
     let names: Vec<String> = reader.headers()?.iter().map(str::to_owned).collect();
     let place = |name: &str| names.iter().position(|own| own == name);
     let (Some(id), Some(kernel)) = (place(ID), place(KERNEL)) else {
