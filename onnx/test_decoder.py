@@ -26,7 +26,7 @@ from torch import nn
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from segexport import ExportError, decoder_weights, flops, graphs, models, weights
+from segexport import ExportError, decoder_weights, graphs, models, weights, work
 from segexport.decoder_run import ABSENT, compute
 from segexport.fp16 import to_fp16
 from segexport.head import Track
@@ -194,7 +194,7 @@ class Decoder:
         self.assertEqual([(port.name, port.dtype, port.shape) for port in last.outputs],
                          [("y", "f", ("B", track.grid**2, 256))])
         proto = to_onnx(last)
-        self.assertLess(flops.count(proto), 2 * track.grid**2 * 256 * (64 + 2 * 2048) * 1.01)
+        self.assertLess(work.count(proto).flops, 2 * track.grid**2 * 256 * (64 + 2 * 2048) * 1.01)
         proto = to_fp16(proto, last)
         check(proto, last.role)
         random = np.random.default_rng(0)

@@ -26,7 +26,7 @@ from torch import nn
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from segexport import ExportError, flops, graphs, manifest, memory_weights, models, weights
+from segexport import ExportError, graphs, manifest, memory_weights, models, weights, work
 from segexport.memory_encoder import MemoryEncoder
 from segexport.memory_run import HALVES, compute, encode, perceive
 from segexport.onnx_write import to_onnx
@@ -162,7 +162,7 @@ class Memory:
 
     def test_the_work_is_the_graphs_less_what_is_multiplied_out(self):
         graph = next(graph for graph in graphs.graphs_of(self.model, self.SIDE) if graph.role == "memory")
-        whole, own = flops.count(to_onnx(graph)), memory_weights.work_of(self.SIDE // 16, self.LATENTS)
+        whole, own = work.count(to_onnx(graph)).flops, memory_weights.work_of(self.SIDE // 16, self.LATENTS)
         if self.LATENTS:
             # Keys and values of two layers' windows, the first queries of all tokens; for it,
             # elementwise there, two sums of windows.

@@ -25,7 +25,7 @@ from torch import nn
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from segexport import ExportError, flops, graphs, trunk
+from segexport import ExportError, graphs, trunk, work
 from segexport.fp16 import to_fp16
 from segexport.manifest import _graph_entry, _trunk_entry
 from segexport.onnx_write import check, to_onnx
@@ -146,9 +146,9 @@ class Trunk(unittest.TestCase):
         # No window reaches over the edge: what the blocks do is what the whole does beside stem and neck.
         encoder, ports = small_encoder(128)
         whole = graphs.Graph("encoder", encoder, [graphs.Port("image", "f", (1, 3, 128, 128))], ports)
-        outside = sum(flops.count(to_onnx(graph)) for graph in graphs.around_trunk(encoder, 128, ports))
+        outside = sum(work.count(to_onnx(graph)).flops for graph in graphs.around_trunk(encoder, 128, ports))
         inside = sum(trunk.work_of(block) for block in encoder.trunk.blocks)
-        self.assertEqual(inside + outside, flops.count(to_onnx(whole)))
+        self.assertEqual(inside + outside, work.count(to_onnx(whole)).flops)
 
     def test_what_no_kernel_computes_is_refused_with_its_block(self):
         refused = (

@@ -15,11 +15,9 @@ from .encoder_parts import EncoderPart, bounds_of
 from .hiera import HieraTrunk
 from .head import MaskPrompt, Prompt, Track
 from .memory_encoder import MemoryEncoder
+from .work import FULL
 
-MAX_MEMORIES, MAX_POINTERS = 7, 16
-
-# Sizes that stand for "one object, one point, full bank" when FLOPs are counted.
-FULL = {"B": 1, "P": 1, "F": MAX_MEMORIES, "N": MAX_POINTERS}
+MAX_MEMORIES, MAX_POINTERS = FULL["F"], FULL["N"]
 
 
 @dataclass(frozen=True)

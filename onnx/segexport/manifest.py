@@ -9,7 +9,7 @@ from pathlib import Path
 
 import onnx
 
-from . import ExportError, __version__, decoder_weights, flops, keys, memory_weights, operators, trunk
+from . import ExportError, __version__, decoder_weights, keys, memory_weights, operators, trunk
 from .graphs import contract_of, graphs_of
 from .fp16 import to_fp16
 from .head import Track
@@ -18,6 +18,7 @@ from .memory_attention import MemoryAttention
 from .memory_encoder import MemoryEncoder
 from .models import spec_of
 from .onnx_write import OPSET, check, to_onnx
+from .work import count
 
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
@@ -60,7 +61,7 @@ def write_bundle(
         say(f"{table['file']}: {table['bytes'] / 1e6:.1f} MB, {table['flops'] / 1e9:.2f} GFLOP")
     for graph in graphs_of(model, side, padded_track, segments, batches, encoder, mask_decoder):
         proto = to_onnx(graph)
-        work = flops.count(proto)
+        work = count(proto, precision)
         if precision == "fp16":
             proto = to_fp16(proto, graph)
             check(proto, graph.role)
@@ -68,7 +69,7 @@ def write_bundle(
         data = proto.SerializeToString()
         (folder / f"{graph.role}.onnx").write_bytes(data)
         entries.append(_graph_entry(graph, precision, hashlib.sha256(data).hexdigest(), work))
-        say(f"{graph.role}: {len(proto.graph.node)} nodes, {len(data) / 1e6:.1f} MB, {work / 1e9:.2f} GFLOP")
+        say(f"{graph.role}: {len(proto.graph.node)} nodes, {len(data) / 1e6:.1f} MB, {work.flops / 1e9:.2f} GFLOP")
     if encoder == "trunk":
         made = None
         if segments:
@@ -126,7 +127,7 @@ def _graph_entry(graph, precision, digest, work):
         f"role = {_toml(graph.role)}",
         f"file = {_toml(graph.role + '.onnx')}",
         f"sha256 = {_toml(digest)}",
-        f"flops = {work}",
+        *work.lines(),
     ]
     for title, ports in (("input", graph.inputs), ("output", graph.outputs)):
         for port in ports:
