@@ -26,6 +26,7 @@ pub mod compare;
 pub mod doctor;
 pub mod download;
 pub mod environment;
+pub mod estimate;
 pub mod experiment;
 pub mod fetch;
 pub mod inspect;

@@ -123,6 +123,7 @@ fn measured(at: RowOrder, passes: usize) -> ObjectResult {
             setup_ms: None,
             gpu_ms: None,
             residue_ms: None,
+            least: StageTimes::default(),
             observed: None,
         });
         (record, times)

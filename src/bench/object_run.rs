@@ -18,8 +18,8 @@ use vos::predecode::{PreparedClip, WantedFrames};
 use vos::prompt::{ObjectPrompt, Prompt};
 use vos::ranges::{self, Range};
 use vos::record::{
-    Conditions, FrameTimes, Measured, MemoryPeaks, ObjectKey, Observed, RunRecord, Status, Verdict,
-    mean_gpu_ms, mean_residue_ms, mean_stages, speed_of,
+    Conditions, FrameTimes, Measured, MemoryPeaks, ObjectKey, Observed, RunRecord, StageTimes,
+    Status, Verdict, mean_gpu_ms, mean_residue_ms, mean_stages, speed_of,
 };
 use vos::telemetry::Telemetry;
 use vos::tracker::NetworkPrompt;
@@ -48,6 +48,8 @@ pub struct ObjectRunner<'a> {
     pub conditions: &'a Conditions,
     /// Time that loading the model took, ms.
     pub load_ms: f64,
+    /// Least time of each stage at the GPU's peaks, ms; empty where it is unknown.
+    pub least: StageTimes,
     /// What runs the network.
     pub runner: &'a mut dyn ClipRunner,
     /// A GPU runs it.
@@ -348,6 +350,7 @@ impl ObjectRunner<'_> {
             gpu_ms: mean_gpu_ms(&pass.times),
             // The stages of overlapping frames overlap too.
             residue_ms: mean_residue_ms(&pass.times).filter(|_| self.plan.mode() == Mode::Latency),
+            least: self.least,
             observed,
         });
         row.verdict = verdict::judge(&Evidence {

@@ -15,15 +15,17 @@ use super::gpu_runner::Opened;
 use super::load::RuntimePlan;
 use super::object_error::ObjectError;
 use super::object_run::{ObjectRunner, Recorded};
-use super::plan::{BenchModel, Job};
+use super::plan::{BenchModel, BenchPlan, Job};
 use super::progress::{Doing, Progress};
 use super::runner::ClipRunner;
 use super::watch;
 use host::child;
 use vos::bundle::Manifest;
 use vos::files::Facts;
+use vos::platform::Platforms;
 use vos::prompt::PromptKind;
-use vos::record::{Conditions, Fidelity, ObjectKey, Status};
+use vos::record::{Conditions, Fidelity, Mode, ObjectKey, StageTimes, Status};
+use vos::roofline::{self, Peaks};
 
 /// Progress lines come at most this often.
 const PROGRESS_PERIOD: Duration = Duration::from_millis(200);
@@ -122,6 +124,7 @@ fn run_job() -> Result<()> {
         prompt: model.tag.prompt,
         conditions: &loaded.conditions,
         load_ms: loaded.load_ms,
+        least: least(&job.plan, &loaded, runner.manifest()),
         runner: runner.as_mut(),
         on_gpu: target.is_some(),
         telemetry: telemetry.as_ref(),
@@ -182,6 +185,22 @@ fn load(job: &Job, model: &BenchModel) -> Result<(Box<dyn ClipRunner>, Loaded)> 
     };
     let loaded = Loaded { conditions, load_ms, library, version, sm, gpu: None };
     Ok((runner, loaded))
+}
+
+/// Least time of each stage at the peaks of this GPU; empty without a GPU of the platform table, and
+/// where the times of a stage are not of one frame and one object alone.
+fn least(plan: &BenchPlan, loaded: &Loaded, manifest: &Manifest) -> StageTimes {
+    let objects = plan.gpu.as_ref().map_or(1, |gpu| gpu.objects_together);
+    if plan.mode() != Mode::Latency || plan.encode_batch() > 1 || objects > 1 {
+        return StageTimes::default();
+    }
+    let peaks = loaded.sm.and_then(|sm| {
+        let platforms = Platforms::open(None).ok()?;
+        Peaks::of_platform(platforms.of_device(&loaded.conditions.device, sm)?)
+    });
+    let precision = loaded.conditions.precision;
+    let bounds = peaks.map(|peaks| roofline::stages(manifest, precision, &peaks));
+    roofline::least_times(&bounds.unwrap_or_default())
 }
 
 /// What a row states whatever the backend is.

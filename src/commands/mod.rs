@@ -29,6 +29,7 @@ pub mod pack;
 pub mod predecode;
 pub mod profile;
 pub mod report;
+pub mod roofline;
 pub mod selftest;
 pub mod setup;
 pub mod shared;
@@ -103,6 +104,8 @@ pub enum Command {
     Pack(pack::PackArgs),
     /// Write one HTML page from run folders and CSV files: tables, plots, targets.
     Report(report::ReportArgs),
+    /// Show the least time of each stage at a GPU's peaks, and the share that runs reached.
+    Roofline(roofline::RooflineArgs),
     /// Show Nsight Systems reports: ranges on CPU and GPU, kernels, idle gaps.
     Nsys(nsys::NsysArgs),
     /// Measure custom CUDA kernels with Nsight Compute: occupancy, tensor cores, bytes, stalls.
@@ -177,6 +180,7 @@ impl Command {
             Self::Inspect(args) => inspect::run(args),
             Self::Pack(args) => pack::run(args),
             Self::Report(args) => report::run(args),
+            Self::Roofline(args) => roofline::run(args),
             Self::Nsys(args) => nsys::run(args),
             Self::Ncu(args) => ncu::run(args),
             Self::Trace(args) => trace::run(args),

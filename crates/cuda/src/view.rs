@@ -91,6 +91,25 @@ impl View {
         stream.synchronize()
     }
 
+    /// Copies another view of the same size to this one on the device, in the stream's order.
+    ///
+    /// # Errors
+    /// Views of different sizes or GPUs.
+    pub fn copy_from(&self, from: &Self, stream: &Stream) -> Result<()> {
+        if from.bytes != self.bytes {
+            let what = format!("copy {} bytes to {}", from.bytes, self.bytes);
+            return Err(GpuError::Failed { what, code: "the sizes differ".to_owned() });
+        }
+        self.buffer.gpu().bind()?;
+        // SAFETY: both ranges are as long as this view, inside buffers that the driver frees only
+        // after work that is enqueued.
+        unsafe {
+            let raw = stream.inner().cu_stream();
+            result::memcpy_dtod_async(self.address() as u64, from.address() as u64, self.bytes, raw)
+        }
+        .tried(|| format!("copy {} bytes on the device", self.bytes))
+    }
+
     /// Copies all of it to the host, in the stream's order, and waits for it.
     pub fn download(&self, stream: &Stream) -> Result<Vec<u8>> {
         self.buffer.gpu().bind()?;

@@ -30,6 +30,7 @@ pub mod prompt;
 pub mod ranges;
 pub mod record;
 pub mod rle;
+pub mod roofline;
 pub mod stage;
 pub mod stats;
 pub mod stored_values;

@@ -72,6 +72,12 @@ impl Platform {
         !self.tegra && BUILT_AHEAD.contains(&self.sm)
     }
 
+    /// Length of the longest of its device names that is in this one.
+    fn length_in(&self, device: &str) -> Option<usize> {
+        let names = self.device_names.iter().filter(|name| device.contains(name.as_str()));
+        names.map(String::len).max()
+    }
+
     /// Why the track step cannot have this variant on this platform, as a phrase.
     pub fn refuses(&self, variant: TrackVariant) -> Option<String> {
         let too_old = variant == TrackVariant::Segmented && self.sm < OLDEST_FUSED_SM;
@@ -155,14 +161,17 @@ impl Platforms {
         self.0.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
     }
 
+    /// The row whose GPU has this name, as rows of a run state it: the longest name that is in it.
+    pub fn of_name(&self, device: &str) -> Option<&Platform> {
+        let rows = self.0.values().filter_map(|row| Some((row.length_in(device)?, row)));
+        rows.max_by_key(|(length, _)| *length).map(|(_, row)| row)
+    }
+
     /// The row of a GPU: same compute capability, and the longest name that the driver's name
     /// contains.
     pub fn of_device(&self, device: &str, sm: u32) -> Option<&Platform> {
-        let named = |row: &&Platform| {
-            let fits = row.device_names.iter().filter(|name| device.contains(name.as_str()));
-            fits.map(String::len).max().filter(|_| row.sm == sm)
-        };
-        let rows = self.0.values().filter_map(|row| Some((named(&row)?, row)));
+        let rows = self.0.values().filter(|row| row.sm == sm);
+        let rows = rows.filter_map(|row| Some((row.length_in(device)?, row)));
         rows.max_by_key(|(length, _)| *length).map(|(_, row)| row)
     }
 }
@@ -198,6 +207,8 @@ mod tests {
         assert_eq!(found("Orin Nano (nvgpu)", 87), Some("orin-nano"));
         assert_eq!(found("NVIDIA H200", 86), None);
         assert_eq!(found("Quadro P400", 61), None);
+        let named = |name| table.of_name(name).map(|row| row.name.as_str());
+        assert_eq!((named("Orin NX (nvgpu)"), named("Quadro P400")), (Some("orin-nx"), None));
     }
 
     #[test]

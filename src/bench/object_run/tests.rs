@@ -165,6 +165,7 @@ fn object_runner<'a>(
         prompt: PromptKind::Points,
         conditions,
         load_ms: 0.0,
+        least: vos::record::StageTimes::default(),
         runner,
         on_gpu: false,
         telemetry: None,

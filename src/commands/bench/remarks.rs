@@ -112,6 +112,7 @@ mod tests {
             setup_ms: None,
             gpu_ms: None,
             residue_ms: mean_residue_ms(&times),
+            least: StageTimes::default(),
             observed: None,
         });
         let finding = |&(code, weight): &(&str, Weight)| Finding {

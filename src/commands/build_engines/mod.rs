@@ -3,6 +3,7 @@
 */
 
 mod args;
+mod estimate;
 mod jobs;
 mod model;
 mod planned;

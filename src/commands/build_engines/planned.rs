@@ -41,6 +41,13 @@ pub struct ModelBuild {
     pub weights: Vec<PlannedWeights>,
 }
 
+impl ModelBuild {
+    /// The workspace cap of its plans, MiB; 0 without plans.
+    pub fn workspace_mb(&self) -> u64 {
+        self.plans.first().map_or(0, |plan| plan.job.settings.workspace_bytes >> 20)
+    }
+}
+
 /// One plan.
 pub struct PlannedPlan {
     /// How to build it.

@@ -5,6 +5,7 @@ What a build took, as a table or as JSON.
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use super::estimate;
 use super::planned::Resolved;
 use super::row::{BuildRow, dash, mib, status};
 use host::screen_table;
@@ -95,7 +96,8 @@ pub fn dry_run_table(resolved: &Resolved) -> String {
             ]);
         }
     }
-    format!("{} for {}\n{table}", resolved.tensorrt, resolved.platform.title)
+    let estimate = estimate::text(resolved).map_or_else(String::new, |text| format!("\n{text}"));
+    format!("{} for {}\n{table}{estimate}", resolved.tensorrt, resolved.platform.title)
 }
 
 /// The same for a program.
@@ -121,6 +123,7 @@ pub fn dry_run_json(resolved: &Resolved) -> Value {
     json!({
         "tensorrt": resolved.tensorrt.to_string(), "platform": resolved.platform.name,
         "plans": plans.collect::<Vec<_>>(), "left_out": resolved.left_out,
+        "estimate": estimate::json(resolved),
     })
 }
 

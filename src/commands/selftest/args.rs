@@ -74,6 +74,10 @@ pub struct SelftestArgs {
     /// Warm-up runs before the timed ones.
     #[arg(long, help_heading = MEASURING, default_value_t = 10)]
     pub warmup: u32,
+    /// Measure only the peaks that segtrt roofline takes: an fp16 matmul of cuBLASLt and a copy on
+    /// the device.
+    #[arg(long, help_heading = MEASURING, conflicts_with_all = ["kernels", "no_kernels", "csv", "layers"])]
+    pub peak: bool,
     /// Compare with nothing: check only that outputs are written and finite.
     #[arg(long, help_heading = MEASURING)]
     pub no_reference: bool,

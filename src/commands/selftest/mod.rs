@@ -37,6 +37,9 @@ pub fn run(args: SelftestArgs) -> Result<Outcome> {
     // First: without a GPU nothing below can run.
     let gpu = Gpu::open(0)?;
     let facts = gpu.facts().clone();
+    if args.peak {
+        return peak(&args, &gpu);
+    }
     let layer_runs = if args.layers.is_some() { args.runs as usize } else { 0 };
     let settings = Settings {
         device: facts.ordinal,
@@ -117,6 +120,35 @@ pub fn run(args: SelftestArgs) -> Result<Outcome> {
         true => Outcome::PartlyFailed,
         false => rows_outcome,
     })
+}
+
+/// Measures the peaks, and prints the command that takes them.
+fn peak(args: &SelftestArgs, gpu: &Gpu) -> Result<Outcome> {
+    let found = ::kernels::selftest::peak::measure(gpu)?;
+    let (gflops, rate) = (found.gflops.round(), found.mb_per_s.round());
+    let screen = Screen::of(args);
+    screen.say(&format!(
+        "{} (sm {}), measured: {:.1} TFLOP/s of fp16 (matmul of {n} x {n} x {n}, {}), {:.1} GB/s \
+         (copy of {} MiB)",
+        found.device,
+        found.sm,
+        gflops / 1e3,
+        found.library,
+        rate / 1e3,
+        found.copied_bytes >> 20,
+        n = found.gemm_size
+    ));
+    screen.say(&format!("segtrt roofline --peak-gflops {gflops} --peak-mb-per-s {rate}"));
+    let document = serde_json::json!({
+        "device": found.device, "sm": found.sm, "peak_gflops": gflops, "memory_mb_per_s": rate,
+        "gemm_size": found.gemm_size, "library": found.library, "copied_bytes": found.copied_bytes,
+    });
+    match (&args.json, screen) {
+        (None, _) => {}
+        (Some(_), Screen::Stderr) => println!("{document:#}"),
+        (Some(path), Screen::Stdout) => report::write_json(path, &document)?,
+    }
+    Ok(Outcome::Done)
 }
 
 /// Clips through whole models, where they are wanted.

@@ -13,6 +13,7 @@ mod compare;
 mod drawn_weights;
 pub(crate) mod f64_reference;
 pub mod nvjpeg;
+pub mod peak;
 mod stopwatch;
 
 pub use ahead::{Planned, processors};

@@ -50,6 +50,16 @@ pub struct Graph {
     /// 2 × multiply-accumulates for batch 1, one object, a full bank and one point.
     #[serde(default)]
     pub flops: u64,
+    /// Bytes of inputs, weights and outputs of all convolutions and matmuls, in the bundle's
+    /// precision, without attention scores; none in bundles of older exports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// Fewest kernel launches: one for each convolution, matmul or attention.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launches: Option<u64>,
+    /// Most bytes of results that are needed at the same time, without weights and scores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub activation_bytes: Option<u64>,
     /// Inputs in graph order.
     #[serde(rename = "input", default)]
     pub inputs: Vec<Tensor>,

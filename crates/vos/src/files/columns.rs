@@ -5,6 +5,7 @@ matches its rows; and the columns that all tables share.
 
 use std::io::Write;
 
+use crate::roofline::STAGES;
 use crate::stage::Stage;
 use anyhow::Result;
 
@@ -63,6 +64,9 @@ impl TableRow<'_> {
         Cell::text((!text.is_empty()).then_some(text))
     }
 }
+
+/// Decimals of shares of the roofline, which may be a few percent.
+const ROOFLINE_DIGITS: usize = 4;
 
 /// Decimals of times that the predecessor did not have: GPU stages are far below 0.1 ms.
 const NEW_MS_DIGITS: usize = 3;
@@ -168,6 +172,23 @@ pub(super) const BELIEF: [Column; 12] = [
     ("latency_p999_ms", |r| {
         r.number(NEW_MS_DIGITS, |m| m.speed.later_frames.and_then(|later| later.p999_ms))
     }),
+];
+
+const fn roofline<const AT: usize>(name: &'static str) -> Column {
+    (name, |r| {
+        let stage = STAGES[AT].0;
+        r.number(ROOFLINE_DIGITS, |m| {
+            Some(m.least[stage]? / m.stages[stage].filter(|ms| *ms > 0.0)?)
+        })
+    })
+}
+
+/// New columns of the share of the roofline that each stage of the network reaches, 0..1.
+pub(super) const ROOFLINE: [Column; 4] = [
+    roofline::<0>("encoder_roofline"),
+    roofline::<1>("prompt_roofline"),
+    roofline::<2>("track_roofline"),
+    roofline::<3>("memory_roofline"),
 ];
 
 /// New columns of the pace. Overlapping frames have no latency, so latency columns stay empty.

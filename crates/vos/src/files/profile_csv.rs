@@ -45,7 +45,7 @@ pub fn write<'a>(
     runs: impl IntoIterator<Item = &'a RunRecord>,
 ) -> Result<()> {
     let runs: Vec<&RunRecord> = runs.into_iter().collect();
-    let columns: [&[Column]; 7] = [
+    let columns: [&[Column]; 8] = [
         &PREDECESSOR,
         &DOCUMENTED,
         &columns::OUTCOME,
@@ -53,6 +53,7 @@ pub fn write<'a>(
         &columns::DETAIL,
         &columns::BELIEF,
         &columns::PACE,
+        &columns::ROOFLINE,
     ];
     let delivery = columns::delivery(runs.iter().copied());
     let columns: Vec<&[Column]> = columns.into_iter().chain([delivery]).collect();

@@ -96,8 +96,8 @@ pub fn write<'a>(
     // A duplicate name would be ambiguous for a reader that looks up columns by name.
     let detail: Vec<Column> =
         columns::DETAIL.into_iter().filter(|(name, _)| !known(name)).collect();
-    let columns: [&[Column]; 5] =
-        [&first, &columns::OUTCOME, &detail, &columns::BELIEF, &columns::PACE];
+    let columns: [&[Column]; 6] =
+        [&first, &columns::OUTCOME, &detail, &columns::BELIEF, &columns::PACE, &columns::ROOFLINE];
     let delivery = columns::delivery(rows.iter().map(|row| &row.pooled));
     let columns: Vec<&[Column]> = columns.into_iter().chain([delivery]).collect();
     write_table(

@@ -80,6 +80,8 @@ fn pool(ok: &[(&RunRecord, &Measured, &[FrameTimes])]) -> Option<Measured> {
         // Where a pass has none, because its frames overlap, the stages explain no frame of it.
         residue_ms: mean_residue_ms(&frames)
             .filter(|_| ok.iter().all(|(_, m, _)| m.residue_ms.is_some())),
+        // The same for all passes of a model.
+        least: ok.first().map(|(_, m, _)| m.least).unwrap_or_default(),
         observed: ok
             .iter()
             .map(|(_, m, _)| m.observed)
@@ -118,6 +120,7 @@ mod tests {
             setup_ms: Some(100.0),
             gpu_ms: None,
             residue_ms: mean_residue_ms(&times),
+            least: StageTimes::default(),
             observed: None,
         });
         (record, times)

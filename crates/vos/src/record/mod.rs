@@ -250,6 +250,10 @@ pub struct Measured {
     /// timed.
     #[serde(default)]
     pub residue_ms: Option<f64>,
+    /// Least time of each stage at the GPU's peaks, ms ([`crate::roofline`]). Empty where the
+    /// bundle or the platform table lacks the numbers, and where frames or objects overlap.
+    #[serde(default)]
+    pub least: StageTimes,
     /// The GPU's sensors; `None` where no GPU was watched.
     #[serde(default)]
     pub observed: Option<Observed>,

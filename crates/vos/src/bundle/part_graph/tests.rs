@@ -23,6 +23,9 @@ fn graph(role: Role, inputs: &str, outputs: &str) -> Graph {
         file: Trunk::FILE.to_owned(),
         sha256: String::new(),
         flops: 0,
+        bytes: None,
+        launches: None,
+        activation_bytes: None,
         inputs: all(inputs),
         outputs: all(outputs),
     }
