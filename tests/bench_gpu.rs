@@ -211,6 +211,8 @@ fn a_steady_frame_costs_one_wait_no_memory_and_only_graphs() {
         "latency_p99_ms",
         "gpu_peak_alloc_MiB",
         "gpu_peak_reserved_MiB",
+        "encoder_roofline",
+        "track_roofline",
     ] {
         let value = &setting.column("out", name)[0];
         assert!(value.parse::<f64>().is_ok_and(|number| number >= 0.0), "{name}: {value:?}");

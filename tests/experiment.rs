@@ -10,6 +10,9 @@ mod predecoded;
 #[cfg(unix)]
 #[path = "experiment/slurm.rs"]
 mod slurm;
+/// The two phases on boards of 4 and 8 GB.
+#[path = "experiment/small_memory.rs"]
+mod small_memory;
 /// The predecessor's two phases.
 #[path = "experiment/two_phase.rs"]
 mod two_phase;

@@ -55,6 +55,9 @@ mod fused_track;
 mod history;
 /// `segtrt inspect`: what a file or folder is, damage, TensorRT's own account and its death.
 mod inspect;
+/// An Orin's engines, on stand-ins for the TensorRT of JetPack 6 and 5.
+#[cfg(target_os = "linux")]
+mod jetson_releases;
 /// The kernels against the CPU, on the stand-in driver.
 mod kernels;
 /// Their self-test while it runs: rows and lines as they come.
@@ -111,6 +114,8 @@ mod rebuild_command;
 mod report;
 /// What a resumed bench refuses, takes over and says.
 mod resume;
+/// Least times of stages at a GPU's peaks, and what runs reached.
+mod roofline;
 /// The self-test of engines, and the door to the GPU below it.
 mod selftest;
 /// Engines of a bundle's own graphs on a device with memory of its own, in the place of TensorRT's.

@@ -4,6 +4,7 @@ process.
 */
 
 mod args;
+mod budget;
 mod inference;
 mod plan;
 
@@ -18,13 +19,12 @@ use crate::commands::{Outcome, predecode};
 use crate::experiment::{Step, run_step};
 use crate::two_phase::{InferenceConfig, Metadata, Scan, SystemMemory, scan};
 pub use args::JetsonBenchmarkArgs;
+use budget::{Budget, Caps};
 use host::ctrl_c;
 use host::{UsageError, counted};
 use plan::Plan;
 use vos::dataset::{self, Dataset};
-use vos::model_tag::ModelTag;
 use vos::predecode::{Options, Values};
-use vos::prompt::PromptKind;
 
 /// Runs one phase or both.
 pub fn run(args: JetsonBenchmarkArgs) -> Result<Outcome> {
@@ -34,7 +34,7 @@ pub fn run(args: JetsonBenchmarkArgs) -> Result<Outcome> {
             .and_then(|_| InferenceConfig::read(&args.preprocessed_dir))?,
         false => None,
     };
-    let plan = plan::plan(&args, recorded.as_ref())?;
+    let mut plan = plan::plan(&args, recorded.as_ref())?;
     let kept = format!("Finished rows are kept in {}.", plan.out_dir.display());
     ctrl_c::end_with_repeat(&kept, &["--resume"]);
     eprintln!("{}", plan.chosen.line());
@@ -42,9 +42,18 @@ pub fn run(args: JetsonBenchmarkArgs) -> Result<Outcome> {
         eprintln!("{}", memory.line());
     }
     let split = dataset::open(&plan.split_dir, &plan.split_name)?;
-    let mut left_out = 0;
+    let gpu = plan.chosen.gpu.as_ref().filter(|_| plan.chosen.tensorrt);
+    let memory = match gpu.map(Budget::of) {
+        None => Memory::default(),
+        Some(budget) => {
+            let bundles = budget::bundles(&args.started.onnx_dir)?;
+            let (caps, refused) = budget.fit(&mut plan, &bundles)?;
+            Memory { budget: Some(budget), caps, refused }
+        }
+    };
+    let mut left_out = memory.refused;
     if !args.skip_setup {
-        left_out = setup(&plan, &args, split.as_ref())?;
+        left_out += setup(&plan, &args, &memory, split.as_ref())?;
     }
     if args.skip_inference {
         if args.json {
@@ -55,6 +64,9 @@ pub fn run(args: JetsonBenchmarkArgs) -> Result<Outcome> {
         }
         return Ok(if left_out > 0 { Outcome::PartlyFailed } else { Outcome::Done });
     }
+    if let Some(budget) = &memory.budget {
+        left_out += leave_out_built(&mut plan, budget)?;
+    }
     let metadata = Metadata::read(&plan.preprocessed_dir)?;
     let measured = inference::run(&plan, &args, &metadata, split.as_ref())?;
     Ok(match measured {
@@ -63,9 +75,25 @@ pub fn run(args: JetsonBenchmarkArgs) -> Result<Outcome> {
     })
 }
 
+/// What is known of the GPU's memory.
+#[derive(Default)]
+struct Memory {
+    /// None without a GPU.
+    budget: Option<Budget>,
+    /// Workspace cap of each network, MiB.
+    caps: Caps,
+    /// Models that do not fit.
+    refused: usize,
+}
+
 /// Phase A. How many models cannot be run comes back; a clip that cannot be used costs its rows
 /// only.
-fn setup(plan: &Plan, args: &JetsonBenchmarkArgs, split: &dyn Dataset) -> Result<usize> {
+fn setup(
+    plan: &Plan,
+    args: &JetsonBenchmarkArgs,
+    memory: &Memory,
+    split: &dyn Dataset,
+) -> Result<usize> {
     eprintln!("phase A: setup");
     let dir = &plan.preprocessed_dir;
     std::fs::create_dir_all(dir).with_context(|| {
@@ -87,9 +115,20 @@ fn setup(plan: &Plan, args: &JetsonBenchmarkArgs, split: &dyn Dataset) -> Result
         );
     }
     if plan.chosen.tensorrt {
-        build(plan, args)?;
+        let mut caps: Vec<u64> = memory.caps.values().copied().collect();
+        caps.sort_unstable();
+        caps.dedup();
+        for cap in caps {
+            let of_cap = |name: &String| memory.caps.get(name) == Some(&cap);
+            let names: Vec<String> = plan.networks().into_iter().filter(of_cap).collect();
+            build(plan, args, &names, cap)?;
+        }
+        // Without a GPU nothing is known of its memory; the build says what is missing.
+        if memory.budget.is_none() {
+            build(plan, args, &plan.networks(), plan.workspace_mb)?;
+        }
     }
-    let missing = check_models(plan)?;
+    let missing = check_models(plan, memory.budget.as_ref())?;
     if let Some(values) = plan.predecode {
         decode(plan, split, &videos, values)?;
     }
@@ -110,17 +149,9 @@ fn setup(plan: &Plan, args: &JetsonBenchmarkArgs, split: &dyn Dataset) -> Result
     Ok(missing)
 }
 
-/// Builds the engines that are missing or outdated, in a process of its own under the workspace
-/// cap.
-fn build(plan: &Plan, args: &JetsonBenchmarkArgs) -> Result<()> {
-    let mut names: Vec<String> = Vec::new();
-    for tag in &plan.models {
-        // The check of the models reports an unknown tag.
-        let Some(tag) = ModelTag::parse(tag, PromptKind::Points) else { continue };
-        if !names.contains(&tag.network) {
-            names.push(tag.network);
-        }
-    }
+/// Builds the engines of these networks that are missing or outdated, in a process of its own under
+/// a workspace cap.
+fn build(plan: &Plan, args: &JetsonBenchmarkArgs, names: &[String], cap: u64) -> Result<()> {
     if names.is_empty() {
         return Ok(());
     }
@@ -130,7 +161,7 @@ fn build(plan: &Plan, args: &JetsonBenchmarkArgs) -> Result<()> {
     push("--platform", parsed.gpu.platform.clone().unwrap_or_else(|| "auto".to_owned()));
     push("--models", names.join(","));
     push("--imgsz", plan.imgsz.to_string());
-    push("--workspace-mb", plan.workspace_mb.to_string());
+    push("--workspace-mb", cap.to_string());
     push("--device", args.started.device.to_string());
     push("--out", text(&args.started.engines)?);
     if let Some(precision) = &parsed.precision {
@@ -142,12 +173,7 @@ fn build(plan: &Plan, args: &JetsonBenchmarkArgs) -> Result<()> {
     for dir in &args.started.onnx_dir {
         push("--onnx-dir", text(dir)?);
     }
-    eprintln!(
-        "engines: {} at {} pixels, workspace {} MiB",
-        names.join(","),
-        plan.imgsz,
-        plan.workspace_mb
-    );
+    eprintln!("engines: {} at {} pixels, workspace {cap} MiB", names.join(","), plan.imgsz);
     let step = Step { name: "build-engines", words, directory: None, variables: Vec::new() };
     let ran = run_step(&step)?;
     if ran.code != Some(0) {
@@ -161,17 +187,33 @@ fn build(plan: &Plan, args: &JetsonBenchmarkArgs) -> Result<()> {
 }
 
 /// Says which models cannot be run, and how many; an error where none can.
-fn check_models(plan: &Plan) -> Result<usize> {
+fn check_models(plan: &Plan, budget: Option<&Budget>) -> Result<usize> {
     let found: Vec<(String, Result<BenchModel>)> = available(&plan.models, &plan.parsed()?)?;
-    let missing: Vec<String> = found
-        .iter()
-        .filter_map(|(_, model)| model.as_ref().err().map(|error| format!("{error:#}")))
-        .collect();
+    let why = |model: &Result<BenchModel>| match model {
+        Ok(model) => budget.and_then(|budget| budget.refuses(model)),
+        Err(error) => Some(format!("{error:#}")),
+    };
+    let missing: Vec<String> = found.iter().filter_map(|(_, model)| why(model)).collect();
     if missing.len() == found.len() {
         return Err(UsageError(none_can_run(&missing)).into());
     }
     missing.iter().for_each(|line| log::warn!("{line}"));
     Ok(missing.len())
+}
+
+/// Takes models out whose engines, as built, do not fit into the memory; how many.
+fn leave_out_built(plan: &mut Plan, budget: &Budget) -> Result<usize> {
+    let found = available(&plan.models, &plan.parsed()?)?;
+    let fits = |model: &Result<BenchModel>| {
+        let why = model.as_ref().ok().and_then(|model| budget.refuses(model));
+        why.as_ref().inspect(|why| log::warn!("{why}")).is_none()
+    };
+    let before = plan.models.len();
+    plan.models = found.into_iter().filter(|(_, it)| fits(it)).map(|(tag, _)| tag).collect();
+    if plan.models.is_empty() {
+        anyhow::bail!("no model fits into the memory; the reasons are above");
+    }
+    Ok(before - plan.models.len())
 }
 
 /// Decodes the frames of all clips, with a limited number of them in memory.

@@ -6,9 +6,11 @@ earlier first phase wrote down, else the default.
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
+use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
 use super::args::JetsonBenchmarkArgs;
+use super::budget::networks;
 use crate::commands::bench::{BenchArgs, Toggle};
 use crate::commands::started_bench::{
     self, Chosen, StartedBenchArgs, check_started, parse_bench, tags_of, text,
@@ -19,6 +21,7 @@ use crate::two_phase::{InferenceConfig, PresetValues};
 use host::{UsageError, share};
 use vos::bundle;
 use vos::model_tag::ModelTag;
+use vos::precision::Precision;
 use vos::predecode::Values;
 use vos::prompt::PromptKind;
 
@@ -99,6 +102,40 @@ impl Plan {
         words.extend(["--models".to_owned(), models.join(",")]);
         words.extend(["--backend".to_owned(), self.chosen.name().to_owned()]);
         words
+    }
+
+    /// The networks of its models, each once.
+    pub fn networks(&self) -> Vec<String> {
+        networks(&self.models)
+    }
+
+    /// Precision of the engines; fp16, as every platform's, where none is typed.
+    pub fn precision(&self) -> Result<Precision> {
+        let typed = self.parsed()?.precision;
+        let parsed = typed.and_then(|name| Precision::from_str(&name, true).ok());
+        Ok(parsed.unwrap_or(Precision::Fp16))
+    }
+
+    /// Takes the models of networks out; how many.
+    pub fn leave_out(&mut self, is_refused: impl Fn(&str) -> bool) -> usize {
+        let before = self.models.len();
+        self.models
+            .retain(|tag| networks(std::slice::from_ref(tag)).iter().all(|it| !is_refused(it)));
+        self.flags.insert("models".to_owned(), json!(self.models.join(",")));
+        before - self.models.len()
+    }
+
+    /// Decodes at most so many frames ahead, at least one.
+    pub fn limit_decode_threads(&mut self, frames: u64) {
+        let room = usize::try_from(frames).unwrap_or(usize::MAX);
+        let room = room.saturating_sub(FRAMES_BESIDE_DECODING).max(1);
+        let value = self.bench.iter().position(|word| word == "--decode-threads");
+        if let Some(threads) = value.and_then(|at| self.bench.get_mut(at + 1))
+            && threads.parse::<usize>().is_ok_and(|threads| threads > room)
+        {
+            eprintln!("memory: the frames that are decoded ahead are limited to {room}");
+            *threads = room.to_string();
+        }
     }
 
     /// What the bench understands.

@@ -1,4 +1,4 @@
-// A stand-in for TensorRT 8.6 that "builds" plans, on the stand-in driver: what a process that builds one plan after another keeps,
+// A stand-in for TensorRT 8.6, or another release (fake_slots.hpp), that "builds" plans, on the stand-in driver: what a process that builds one plan after another keeps,
 // mixes up or survives is seen without a GPU. ONNX parser and library are this one file under both names.
 //
 // A plan is a text: "plan of GRAPH by process PID, number N of it"; where FAKE_TENSORRT_ONNXRUNTIME names ONNX Runtime's library, one that
@@ -40,6 +40,12 @@ void make_noise() {
 
 void say(int severity, const std::string& line) { logger->log(severity, line.c_str()); }
 
+/// What is set where FAKE_BUILD_TELLS is in the environment.
+void tell(const char* what, int32_t which, size_t value) {
+    if (std::getenv("FAKE_BUILD_TELLS") == nullptr) return;
+    say(4, std::string(what) + " " + std::to_string(which) + " set to " + std::to_string(value));
+}
+
 /// What FAKE_BUILD has for the graph, if it applies in this process.
 std::string behaviour(const std::string& graph) {
     const char* given = std::getenv("FAKE_BUILD");
@@ -62,7 +68,7 @@ struct Parser : Inner {
     Network* network;
 };
 struct Builder : Inner {
-    PlainAllocator* allocator = nullptr;
+    Allocator* allocator = nullptr;
 };
 struct Config : Inner {
     void* cache = nullptr;
@@ -72,9 +78,24 @@ struct Profile : Inner {
     Shapes shapes;
 };
 struct Runtime : Inner {
-    PlainAllocator* allocator = nullptr;
+    Allocator* allocator = nullptr;
 };
 struct Nothing : Inner {};
+struct Complaint : Inner {
+    int32_t node = -1;
+    static const Table table;
+    Complaint() { methods = &table; }
+} complaint;
+const Table Complaint::table =
+    Table()
+        .with<m::ParserError_code>([](void*) { return 8; })
+        .with<m::ParserError_desc>([](void*) {
+            return "Assertion failed: creator && \"Plugin not found, are the plugin name, version, and namespace correct?\"";
+        })
+        .with<m::ParserError_file>([](void*) { return "builtin_op_importers.cpp"; })
+        .with<m::ParserError_line>([](void*) { return 4951; })
+        .with<m::ParserError_func>([](void*) { return "importFallbackPluginImporter"; })
+        .with<m::ParserError_node>([](void* self) { return static_cast<Complaint*>(self)->node; });
 
 template <class T>
 void destroy(void* self) {
@@ -111,10 +132,11 @@ void* new_config(void*) {
                                    .with<m::TimingCache_combine>([](void*, void*, bool) { return true; });
     static const Table methods =
         Table()
-            .with<m::BuilderConfig_setFlag>([](void*, int32_t) {})
+            .with<m::BuilderConfig_setFlag>([](void*, int32_t flag) { tell("flag", flag, 1); })
             .with<m::BuilderConfig_clearFlag>([](void*, int32_t) {})
-            .with<m::BuilderConfig_setMemoryPoolLimit>([](void*, int32_t, size_t) {})
-            .with<m::BuilderConfig_setBuilderOptimizationLevel>([](void*, int32_t) {})
+            .with<m::BuilderConfig_setMemoryPoolLimit>([](void*, int32_t pool, size_t bytes) { tell("pool", pool, bytes); })
+            .with<m::BuilderConfig_setBuilderOptimizationLevel>([](void*, int32_t level) { tell("level", level, 1); })
+            .with<m::BuilderConfig_setProgressMonitor>([](void*, void*) {})
             .with<m::BuilderConfig_setHardwareCompatibilityLevel>([](void*, int32_t) {})
             .with<m::BuilderConfig_setAvgTimingIterations>([](void*, int32_t) {})
             .with<m::BuilderConfig_setTacticSources>([](void*, uint32_t) { return true; })
@@ -169,6 +191,7 @@ void* deserialize(void* self, const void*, size_t size, void*) {
     static const Table methods =
         Table()
             .with<m::CudaEngine_getDeviceMemorySize>([](void*) { return static_cast<size_t>(4096); })
+            .with<m::CudaEngine_getDeviceMemorySizeV2>([](void*) { return static_cast<int64_t>(4096); })
             .with<m::CudaEngine_createEngineInspector>([](void*) -> void* { return make<Nothing>(inspector); });
     auto* allocator = static_cast<Runtime*>(self)->allocator;
     if (!allocator->deallocate(allocator->allocate(size, 512, 0))) std::abort();
@@ -178,13 +201,18 @@ void* deserialize(void* self, const void*, size_t size, void*) {
 }  // namespace
 
 extern "C" {
-int32_t getInferLibVersion() { return 8601; }
+int32_t getInferLibVersion() { return kRelease.version; }
 
 void* createInferBuilder_INTERNAL(void* l, int32_t) {
     static const Table profile =
         Table()
             .with<m::OptimizationProfile_setDimensions32>([](void* self, const char* input, int32_t, Dims32 dims) {
                 // Least, usual and most are the same.
+                static_cast<Profile*>(self)->shapes[input] = std::vector<int64_t>(dims.d, dims.d + dims.nbDims);
+                return true;
+            })
+            .with<m::OptimizationProfile_setDimensions>([](void* self, const char* input, int32_t, const void* given) {
+                const Dims64 dims = *static_cast<const Dims64*>(given);
                 static_cast<Profile*>(self)->shapes[input] = std::vector<int64_t>(dims.d, dims.d + dims.nbDims);
                 return true;
             });
@@ -194,7 +222,7 @@ void* createInferBuilder_INTERNAL(void* l, int32_t) {
         Table()
             .with<m::Builder_setErrorRecorder>([](void*, void*) {})
             .with<m::Builder_setGpuAllocator>([](void* self, void* allocator) {
-                static_cast<Builder*>(self)->allocator = static_cast<PlainAllocator*>(allocator);
+                static_cast<Builder*>(self)->allocator = static_cast<Allocator*>(allocator);
             })
             .with<m::Builder_createNetworkV2>([](void*, uint32_t) -> void* { return make<Network>(network); })
             .with<m::Builder_createBuilderConfig>(new_config)
@@ -219,9 +247,13 @@ void* createNvOnnxParser_INTERNAL(void* network, void*, int32_t) {
                 name = name.substr(0, name.rfind('.'));
                 static_cast<Parser*>(self)->network->graph = name;
                 say(4, "parsed " + name);
-                return behaviour(name) != "parse";
+                // The parser of 8.5 has no LayerNormalization.
+                const bool old = kRelease.family == Trt8 && kRelease.minor < 6;
+                complaint.node = old ? fake::node_of(path, "LayerNormalization") : -1;
+                return behaviour(name) != "parse" && complaint.node < 0;
             })
-            .with<m::Parser_getNbErrors>([](void*) { return 0; })
+            .with<m::Parser_getNbErrors>([](void*) { return complaint.node < 0 ? 0 : 1; })
+            .with<m::Parser_getError>([](void*, int32_t) -> void* { return &complaint; })
             .with<m::Parser_deletingDestructor>([](void* self) { delete static_cast<Parser*>(self); });
     auto* parser = new Parser;
     parser->methods = &methods;
@@ -232,9 +264,12 @@ void* createNvOnnxParser_INTERNAL(void* network, void*, int32_t) {
 void* createInferRuntime_INTERNAL(void* l, int32_t) {
     static const Table methods = Table()
                                      .with<m::Runtime_deserializeCudaEngineWithPluginFactory>(deserialize)
+                                     .with<m::Runtime_deserializeCudaEngine>([](void* self, const void* plan, size_t size) {
+                                         return deserialize(self, plan, size, nullptr);
+                                     })
                                      .with<m::Runtime_setErrorRecorder>([](void*, void*) {})
                                      .with<m::Runtime_setGpuAllocator>([](void* self, void* allocator) {
-                                         static_cast<Runtime*>(self)->allocator = static_cast<PlainAllocator*>(allocator);
+                                         static_cast<Runtime*>(self)->allocator = static_cast<Allocator*>(allocator);
                                      });
     logger = static_cast<PlainLogger*>(l);
     return make<Runtime>(methods);

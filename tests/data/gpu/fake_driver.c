@@ -7,7 +7,7 @@
 // stream rush ahead of the lazy others, as far as its waits allow: who overwrites what others still read is found by that.
 // Greater seeds run all streams early, in random order.
 //
-// FAKE_CUDA_APART=1: device memory is not the host's; a host that touches it crashes. 2: and the stand-in for TensorRT is told that it is. FAKE_CUDA_DEVICES, FAKE_CUDA_MEMORY (bytes), FAKE_CUDA_SM (90), FAKE_CUDA_UNIFIED (1: the host's memory is shared), FAKE_CUDA_REGISTER (0: no read-only memory is registered) and FAKE_CUDA_GRAPHS (0:
+// FAKE_CUDA_APART=1: device memory is not the host's; a host that touches it crashes. 2: and the stand-in for TensorRT is told that it is. FAKE_CUDA_DEVICES, FAKE_CUDA_MEMORY (bytes), FAKE_CUDA_SM (90), FAKE_CUDA_NAME (NVIDIA H200), FAKE_CUDA_UNIFIED (1: the host's memory is shared), FAKE_CUDA_REGISTER (0: no read-only memory is registered) and FAKE_CUDA_GRAPHS (0:
 // recording fails) change it; FAKE_CUDA_FAULT names a file: the process that first makes FAKE_CUDA_FAULT_AT masks while it is
 // there takes it away and loses its device; FAKE_CUDA_EXIT (1) crashes a process that made masks when it ends; FAKE_CUDA_LOG
 // names a file that gets a line for each call that costs something. Kernels are emulated by libkernels.so.
@@ -36,7 +36,10 @@ int cuDeviceGetAttribute(int* v, int a, int d) {
     *v = a == 75 ? sm / 10 : a == 76 ? sm % 10 : a == 16 ? 132 : a == 18 ? (int)number("FAKE_CUDA_UNIFIED", 0) : a == 113 ? (int)number("FAKE_CUDA_REGISTER", 1) : 0;
     return OK;
 }
-int cuDeviceGetName(char* s, int n, int d) { return (void)d, strncpy(s, "NVIDIA H200", n), OK; }
+int cuDeviceGetName(char* s, int n, int d) {
+    const char* name = getenv("FAKE_CUDA_NAME");
+    return (void)d, strncpy(s, name ? name : "NVIDIA H200", n), OK;
+}
 int cuDeviceTotalMem_v2(size_t* n, int d) { return (void)d, *n = number("FAKE_CUDA_MEMORY", 1LL << 32), OK; }
 int cuDevicePrimaryCtxRetain(void** c, int d) { return (void)d, *c = &context, OK; }
 int cuDevicePrimaryCtxRelease_v2(int d) { return (void)d, OK; }

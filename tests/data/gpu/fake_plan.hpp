@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "fake_nodes.hpp"
 #include "fake_onnx.hpp"
 
 namespace {

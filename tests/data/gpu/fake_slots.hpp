@@ -1,7 +1,10 @@
-// What the stand-ins for TensorRT 8.6 have in common: vtables made by hand, with methods at the slots of the shim's own tables.
+// What the stand-ins for TensorRT have in common: vtables made by hand, with methods at the slots of the shim's own tables
+// (crates/tensorrt/abi/releases.tsv). FAKE_RELEASE, say "Trt10, 3, 100300", is the family, the minor release and what
+// getInferLibVersion answers; else it is 8.6.1. A method that the release lacks is no part of its vtables: whoever calls it aborts.
 #pragma once
 #include <cstdio>
 #include <cstdlib>
+#include <type_traits>
 
 #include "abi_generated.hpp"
 #include "callbacks.hpp"
@@ -13,6 +16,16 @@ namespace m = trtdl::method;
 
 using Slot = void (*)();
 constexpr int kSlots = 64;
+
+#ifndef FAKE_RELEASE
+#define FAKE_RELEASE Trt8, 6, 8601
+#endif
+struct Release {
+    int family, minor, version;
+};
+constexpr Release kRelease = {FAKE_RELEASE};
+/// What users hand over: from 10 on with the methods of IVersionedInterface.
+using Allocator = std::conditional<kRelease.family == Trt8, PlainAllocator, VersionedAllocator>::type;
 
 [[noreturn]] inline void unexpected() {
     std::fprintf(stderr, "the stand-in for TensorRT lacks a method that was called\n");
@@ -27,7 +40,8 @@ struct Table {
     }
     template <class M>
     Table& with(typename M::Fn* fn) {
-        slots[kMethods[M::index][Trt8].at] = reinterpret_cast<Slot>(fn);
+        const Place place = kMethods[M::index][kRelease.family];
+        if (place.at >= 0 && place.since <= kRelease.minor) slots[place.at] = reinterpret_cast<Slot>(fn);
         return *this;
     }
 };
