@@ -5,7 +5,6 @@ matches its rows; and the columns that all tables share.
 
 use std::io::Write;
 
-use crate::roofline::STAGES;
 use crate::stage::Stage;
 use anyhow::Result;
 
@@ -176,7 +175,7 @@ pub(super) const BELIEF: [Column; 12] = [
 
 const fn roofline<const AT: usize>(name: &'static str) -> Column {
     (name, |r| {
-        let stage = STAGES[AT].0;
+        let stage = Stage::ALL[AT];
         r.number(ROOFLINE_DIGITS, |m| {
             Some(m.least[stage]? / m.stages[stage].filter(|ms| *ms > 0.0)?)
         })
@@ -185,10 +184,10 @@ const fn roofline<const AT: usize>(name: &'static str) -> Column {
 
 /// New columns of the share of the roofline that each stage of the network reaches, 0..1.
 pub(super) const ROOFLINE: [Column; 4] = [
-    roofline::<0>("encoder_roofline"),
-    roofline::<1>("prompt_roofline"),
-    roofline::<2>("track_roofline"),
-    roofline::<3>("memory_roofline"),
+    roofline::<{ Stage::Encoder as usize }>("encoder_roofline"),
+    roofline::<{ Stage::Prompt as usize }>("prompt_roofline"),
+    roofline::<{ Stage::Track as usize }>("track_roofline"),
+    roofline::<{ Stage::Memory as usize }>("memory_roofline"),
 ];
 
 /// New columns of the pace. Overlapping frames have no latency, so latency columns stay empty.
