@@ -26,6 +26,7 @@ use vos::platform::Platforms;
 use vos::prompt::PromptKind;
 use vos::record::{Conditions, Fidelity, Mode, ObjectKey, StageTimes, Status};
 use vos::roofline::{self, Peaks};
+use vos::stage::Stage;
 
 /// Progress lines come at most this often.
 const PROGRESS_PERIOD: Duration = Duration::from_millis(200);
@@ -124,7 +125,7 @@ fn run_job() -> Result<()> {
         prompt: model.tag.prompt,
         conditions: &loaded.conditions,
         load_ms: loaded.load_ms,
-        least: least(&job.plan, &loaded, runner.manifest()),
+        least: least(&job.plan, model.tag.prompt, &loaded, runner.manifest()),
         runner: runner.as_mut(),
         on_gpu: target.is_some(),
         telemetry: telemetry.as_ref(),
@@ -189,7 +190,7 @@ fn load(job: &Job, model: &BenchModel) -> Result<(Box<dyn ClipRunner>, Loaded)> 
 
 /// Least time of each stage at the peaks of this GPU; empty without a GPU of the platform table, and
 /// where the times of a stage are not of one frame and one object alone.
-fn least(plan: &BenchPlan, loaded: &Loaded, manifest: &Manifest) -> StageTimes {
+fn least(plan: &BenchPlan, prompt: PromptKind, loaded: &Loaded, manifest: &Manifest) -> StageTimes {
     let objects = plan.gpu.as_ref().map_or(1, |gpu| gpu.objects_together);
     if plan.mode() != Mode::Latency || plan.encode_batch() > 1 || objects > 1 {
         return StageTimes::default();
@@ -199,8 +200,11 @@ fn least(plan: &BenchPlan, loaded: &Loaded, manifest: &Manifest) -> StageTimes {
         Peaks::of_platform(platforms.of_device(&loaded.conditions.device, sm)?)
     });
     let precision = loaded.conditions.precision;
-    let bounds = peaks.map(|peaks| roofline::stages(manifest, precision, &peaks));
-    roofline::least_times(&bounds.unwrap_or_default())
+    let mut bounds =
+        peaks.map_or_else(Vec::new, |peaks| roofline::stages(manifest, precision, &peaks));
+    // Boxes and masks are other work than the click that the bundle counts.
+    bounds.retain(|bound| bound.stage != Stage::Prompt || prompt == PromptKind::Points);
+    roofline::least_times(&bounds)
 }
 
 /// What a row states whatever the backend is.
