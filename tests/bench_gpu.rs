@@ -276,7 +276,7 @@ fn logits_are_exchanged_between_mask_and_memory() {
     // The teacher's logits of every recorded frame, and of no other, go to the device.
     let uploads = fs::read_to_string(log).unwrap();
     let uploads = uploads.lines().filter(|line| *line == format!("h2d {}", 4 * 64 * 64)).count();
-    assert_eq!(uploads, (6 + 2 + 2 + 2) * 2 * FRAMES);
+    assert_eq!(uploads, (3 + 2 + 2 + 2) * 2 * FRAMES);
 }
 
 #[test]
