@@ -170,6 +170,10 @@ fn more_clicks_change_the_mask_and_a_negative_one_is_not_a_positive_one() {
     let positive = line("positive", &[&on, &off]);
     assert_ne!(one["predicted_iou"], negative["predicted_iou"]);
     assert_ne!(positive["predicted_iou"], negative["predicted_iou"]);
+    // A click beside the object: the mask is of something else, and that is said.
+    let mut beside = track(&frames(&split), &dir.path().join("beside"));
+    let said = beside.args(["--click", &on, "--click", "0,0", "--no-overlay"]).assert().success();
+    said.stderr(contains("leaves out its click 0,0").and(contains("click well inside the object")));
 }
 
 /// Each mistake on the command line: its exit code, and the next command in its error.
@@ -183,12 +187,14 @@ fn a_prompt_that_does_not_fit_is_a_usage_error_that_says_what_does() {
     let empty = dir.path().join("empty.png");
     vos::palette_png::write(&empty, (160, 120), &[]).unwrap();
     let [small, empty] = [small, empty].map(|path| path.display().to_string());
-    let cases: [(&[&str], &[&str]); 14] = [
+    let cases: [(&[&str], &[&str]); 16] = [
         (&[], &["no prompt", "--click 320,180"]),
         (&["--click", "160,20"], &["--click 160,20 (object 1)", "160x120", "x is 0 to 159"]),
         (&["--click", "-1,20"], &["--click -1,20 (object 1)", "outside"]),
         (&["--click", "3:5,120.5"], &["--click 5,120.5 (object 3)", "y is 0 to 119"]),
         (&["--click", "5;5"], &["5;5", "320,180"]),
+        (&["--click", "5,", "5"], &["one word without spaces", "--click 420,5"]),
+        (&["--points", "5,5"], &["is --click X,Y"]),
         (&["--box", "0,0,161,20"], &["--box 0,0,161,20 (object 1)", "160x120"]),
         (&["--box", "9,9,5,20"], &["empty box", "did you mean 5,9,9,20?"]),
         (&["--click", "5,5", "--frame", "3"], &["--frame 3", "3 frames", "--frame 2"]),

@@ -2,11 +2,13 @@
 `segtrt fetch`: released checkpoints by name, then their export to bundles.
 */
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use indicatif::HumanBytes;
 
@@ -167,10 +169,30 @@ fn models(args: &FetchArgs) -> Result<Vec<&'static Released>> {
             models.len()
         )));
     }
-    if let Some(file) = args.checkpoint.as_ref().filter(|file| !file.is_file()) {
-        bail!(UsageError(format!("--checkpoint {}: there is no such file", file.display())));
+    if let Some(file) = &args.checkpoint {
+        check_checkpoint(file)?;
     }
     Ok(models)
+}
+
+/// Refuses a file that no checkpoint can be, before an environment of gigabytes is installed.
+fn check_checkpoint(file: &Path) -> Result<()> {
+    let wrong = |found: &str| UsageError(format!("--checkpoint {}: {found}", file.display()));
+    if !file.is_file() {
+        bail!(wrong("there is no such file"));
+    }
+    let mut start = Vec::new();
+    let read = File::open(file).and_then(|file| file.take(9).read_to_end(&mut start));
+    read.with_context(|| format!("cannot read --checkpoint {}", file.display()))?;
+    // PyTorch writes a ZIP archive, and wrote a pickle; safetensors has a length before its JSON.
+    let known = start.starts_with(b"PK") || start.starts_with(&[0x80]) || start.ends_with(b"{");
+    if !known {
+        let found = if start.is_empty() { "is empty" } else { "is none" };
+        bail!(wrong(&format!(
+            "the file {found}; expected a checkpoint by PyTorch (.pt) or a safetensors file"
+        )));
+    }
+    Ok(())
 }
 
 fn folders(args: &FetchArgs) -> Result<Folders> {

@@ -131,6 +131,8 @@ pub struct Summary {
     pub load_ms: f64,
     /// Overlay, masks and lines that were written, as far as there are any.
     pub files: Vec<PathBuf>,
+    /// Positive clicks that the prompted frame's masks leave out, as sentences.
+    pub missed: Vec<String>,
     /// What broke off the clip, if something did.
     pub failed: Option<String>,
     /// Whether the user stopped it.

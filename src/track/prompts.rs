@@ -89,6 +89,22 @@ fn mask(object: &Wanted, path: &std::path::Path, size: (usize, usize)) -> Result
     Ok(mask)
 }
 
+/// A sentence for the first positive click that the object's mask on the prompted frame leaves out.
+pub fn missed(id: u8, prompt: &Prompt, mask: &Mask) -> Option<String> {
+    let Prompt::Clicks(clicks) = prompt else { return None };
+    let outside = |click: &&Click| {
+        let (x, y) = (click.x as usize, click.y as usize);
+        let inside = x < mask.width() && y < mask.height();
+        click.positive && !(inside && mask.get(x, y))
+    };
+    clicks.clicks.iter().find(outside).map(|Click { x, y, .. }| {
+        format!(
+            "the mask of object {id} leaves out its click {x},{y}; click well inside the object, \
+             or add a click or a box"
+        )
+    })
+}
+
 /// Refuses prompts with more points than the model's graph or engine takes. `most`: the engine's limit.
 ///
 /// # Errors

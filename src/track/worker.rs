@@ -135,6 +135,7 @@ fn track(
     child::send(&Event::Ready { total: span.frames() })?;
     let mut waiting: Vec<ObjectFrame> = Vec::with_capacity(objects.len());
     let mut times: Vec<FrameTimes> = Vec::new();
+    let mut missed: Vec<String> = Vec::new();
     let mut told: Option<Instant> = None;
     let mut take = |frame: ObjectFrame, pixels: Option<&[u8]>| -> Result<(), ObjectError> {
         waiting.push(frame);
@@ -144,6 +145,13 @@ fn track(
         }
         let frames = std::mem::take(&mut waiting);
         let last = frames.last().context("a frame of no object")?;
+        if times.is_empty() {
+            let masks = frames.iter().map(|frame| frame.mask.as_ref());
+            let each = job.objects.iter().zip(prompts).zip(masks);
+            missed.extend(each.filter_map(|((object, prompt), mask)| {
+                prompts::missed(object.id, prompt, mask?)
+            }));
+        }
         output.frame(last.index, &frames, pixels)?;
         times.push(last.times);
         if told.is_none_or(|at| at.elapsed() >= PROGRESS_PERIOD) {
@@ -179,6 +187,7 @@ fn track(
         device: opened.device.clone(),
         write_ms: write_ms / frames.max(1) as f64,
         load_ms: opened.load_ms,
+        missed,
         failed,
         stopped: stopped && !complete,
         ..Summary::default()

@@ -41,6 +41,13 @@ fn unknown_names_and_missing_files_are_refused_before_anything_is_fetched() {
         .code(2)
         .stderr(contains("--checkpoint Cargo.toml is of one model, found 2"));
     assert_eq!(fs::read_dir(user).unwrap().count(), 0);
+    let said = "Cargo.toml: the file is none; expected a checkpoint by PyTorch (.pt)";
+    let wrong = command(user, &["fetch", "edgetam", "--checkpoint", "Cargo.toml"]).assert().code(2);
+    wrong.stderr(contains(said));
+    let empty = user.join("empty.pt");
+    fs::write(&empty, "").unwrap();
+    let wrong = command(user, &["fetch", "edgetam", "--checkpoint"]).arg(&empty).assert().code(2);
+    wrong.stderr(contains("empty.pt: the file is empty; expected a checkpoint"));
 }
 
 #[test]
@@ -111,7 +118,7 @@ fn a_local_checkpoint_is_exported_in_both_precisions() {
     let dir = tempfile::tempdir().unwrap();
     let (python, log) = fake_python(dir.path());
     let checkpoint = dir.path().join("mine.pt");
-    fs::write(&checkpoint, "weights").unwrap();
+    fs::write(&checkpoint, "PK weights").unwrap();
     let out = dir.path().join("bundles");
     command(dir.path(), &["fetch", "sam2_base", "--imgsz", "512", "--checkpoint"])
         .arg(&checkpoint)
@@ -141,7 +148,7 @@ fn a_bundle_of_this_checkpoint_is_not_exported_again() {
     let dir = tempfile::tempdir().unwrap();
     let (python, log) = fake_python(dir.path());
     let checkpoint = dir.path().join("mine.pt");
-    fs::write(&checkpoint, "weights").unwrap();
+    fs::write(&checkpoint, "PK weights").unwrap();
     let sum = segtrt::download::sha256(&checkpoint).unwrap();
     let out = dir.path().join("bundles");
     let bundle = out.join("edgetam_1024_fp32");
@@ -163,7 +170,7 @@ fn a_bundle_of_this_checkpoint_is_not_exported_again() {
     assert!(!log.exists());
     fetch(&["--force"]);
     assert_eq!(fs::read_to_string(&log).unwrap().lines().count(), 1);
-    fs::write(&checkpoint, "other weights").unwrap();
+    fs::write(&checkpoint, "PK other weights").unwrap();
     fetch(&[]);
     assert_eq!(fs::read_to_string(&log).unwrap().lines().count(), 2);
 }
@@ -190,7 +197,7 @@ fn the_exporters_environment_is_made_once() {
     let bin = python_on_path(dir.path());
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
     let checkpoint = dir.path().join("edgetam.pt");
-    fs::write(&checkpoint, "weights").unwrap();
+    fs::write(&checkpoint, "PK weights").unwrap();
     let fetch = || {
         let mut command = command(dir.path(), &["fetch", "edgetam", "--precision", "fp32"]);
         command.env("PATH", &path).arg("--checkpoint").arg(&checkpoint);

@@ -106,7 +106,8 @@ fn advise(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// A word without a flag is most often the folder of the clips, or a number below zero.
+/// A word without a flag is most often the folder of the clips, a number below zero, or the second
+/// number of a click.
 fn flag_of_a_bare_word(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
     if error.kind() != ErrorKind::UnknownArgument {
@@ -116,6 +117,10 @@ fn flag_of_a_bare_word(error: &clap::Error) -> Option<String> {
         Ok(_) if word.starts_with('-') => {
             Some(format!("no flag here takes a number below 0, such as {word}"))
         }
+        Ok(_) => Some(format!(
+            "numbers that belong together are one word without spaces, such as --click 420,{word}"
+        )),
+        _ if word == "--points" => Some("a click of `segtrt track` is --click X,Y".to_owned()),
         _ if word.starts_with('-') => None,
         _ if Path::new(word).is_dir() => {
             Some(format!("to name a folder of clips: --split-dir {}", host::shell::word(word)))

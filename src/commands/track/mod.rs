@@ -50,6 +50,9 @@ pub fn run(args: TrackArgs) -> Result<Outcome> {
     };
     child::check(&job).map_err(|error| UsageError(format!("{error:#}")))?;
     let summary = attend(&job, remark)?;
+    for missed in &summary.missed {
+        log::warn!("{missed}");
+    }
     if args.json {
         println!("{:#}", serde_json::to_value(&summary)?);
     } else {
