@@ -8,6 +8,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
+use flate2::read::GzDecoder;
 use serde_json::Value;
 use vos::files::python_format::{float_repr, round};
 use vos::files::{ColumnSet, Configuration, ObjectResult, ResultStore, RowOrder, Sidecar};
@@ -23,7 +24,7 @@ fn data(name: &str) -> Vec<u8> {
 }
 
 fn records() -> Vec<SummaryRecord> {
-    serde_json::from_slice(&data("records.json")).unwrap()
+    serde_json::from_reader(GzDecoder::new(data("records.json.gz").as_slice())).unwrap()
 }
 
 #[track_caller]
@@ -39,7 +40,7 @@ fn assert_same_bytes(found: &[u8], expected: &[u8]) {
 #[test]
 fn python_rounds_and_prints_floats_the_same_way() {
     let golden: Vec<(String, usize, String, String)> =
-        serde_json::from_slice(&data("floats.json")).unwrap();
+        serde_json::from_reader(GzDecoder::new(data("floats.json.gz").as_slice())).unwrap();
     assert!(golden.len() > 1000);
     for (bits, digits, plain, rounded) in golden {
         let value = f64::from_bits(bits.parse().unwrap());

@@ -137,32 +137,33 @@ fn track(
     let mut times: Vec<FrameTimes> = Vec::new();
     let mut missed: Vec<String> = Vec::new();
     let mut told: Option<Instant> = None;
-    let mut take = |frame: ObjectFrame, pixels: Option<&[u8]>| -> Result<(), ObjectError> {
-        waiting.push(frame);
-        // All objects have the same frames, and come in their order.
-        if waiting.len() < objects.len() {
-            return Ok(());
-        }
-        let frames = std::mem::take(&mut waiting);
-        let last = frames.last().context("a frame of no object")?;
-        if times.is_empty() {
-            let masks = frames.iter().map(|frame| frame.mask.as_ref());
-            let each = job.objects.iter().zip(prompts).zip(masks);
-            missed.extend(each.filter_map(|((object, prompt), mask)| {
-                prompts::missed(object.id, prompt, mask?)
-            }));
-        }
-        output.frame(last.index, &frames, pixels)?;
-        times.push(last.times);
-        if told.is_none_or(|at| at.elapsed() >= PROGRESS_PERIOD) {
-            told = Some(Instant::now());
-            child::send(&Event::Frames { done: output.frames, fps: output.rate() })?;
-        }
-        match stopped.load(Ordering::Relaxed) {
-            true => Err(ObjectError::Other(anyhow!("stopped"))),
-            false => Ok(()),
-        }
-    };
+    let mut take =
+        |frame: ObjectFrame, pixels: Option<&[u8]>| -> Result<(), ObjectError> {
+            waiting.push(frame);
+            // All objects have the same frames, and come in their order.
+            if waiting.len() < objects.len() {
+                return Ok(());
+            }
+            let frames = std::mem::take(&mut waiting);
+            let last = frames.last().context("a frame of no object")?;
+            if times.is_empty() {
+                let masks = frames.iter().map(|frame| frame.mask.as_ref());
+                let each = job.objects.iter().zip(prompts).zip(masks);
+                missed.extend(each.filter_map(|((object, prompt), mask)| {
+                    prompts::missed(object.id, prompt, mask?)
+                }));
+            }
+            output.frame(last.index, &frames, pixels)?;
+            times.push(last.times);
+            if told.is_none_or(|at| at.elapsed() >= PROGRESS_PERIOD) {
+                told = Some(Instant::now());
+                child::send(&Event::Frames { done: output.frames, fps: output.rate() })?;
+            }
+            match stopped.load(Ordering::Relaxed) {
+                true => Err(ObjectError::Other(anyhow!("stopped"))),
+                false => Ok(()),
+            }
+        };
     let request =
         PassRequest { clip, prepared: None, geometry: &geometry, objects: &objects, logits: &[] };
     let ran: Result<Vec<ClipPass>, ObjectError> =

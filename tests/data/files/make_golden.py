@@ -3,11 +3,12 @@
     pip install numpy
     python tests/data/files/make_golden.py
 
-records.json holds records as the Rust side serialises them; the other files are what Python writes
-from the same numbers. floats.json holds [bits, digits, repr(value), repr(round(value, digits))].
+records.json.gz holds records as the Rust side serialises them; the other files are what Python writes
+from the same numbers. floats.json.gz holds [bits, digits, repr(value), repr(round(value, digits))].
 """
 
 import csv
+import gzip
 import json
 import math
 import pathlib
@@ -251,6 +252,11 @@ def write_stats(rows):
     (HERE / "profile_stats.json").write_bytes(json.dumps(stats, indent=2).encode())
 
 
+def write_packed(name, text):
+    """The same bytes at any time."""
+    (HERE / name).write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+
+
 def main():
     rng = random.Random(7)
     names = ["sav_000001", 'with "quotes"', "with,comma", "with\nnewline", "with\rreturn", " spaced ", "é漢😀"]
@@ -282,9 +288,9 @@ def main():
             record_["non_finite_logits"] = 0 if record_["status"] == "ok" else 17 * index
     pooled = [{"pooled": record, "runs": runs} for record, runs in zip(records, runs)]
     lines = ",\n".join(json.dumps(item, separators=(",", ":")) for item in pooled)
-    (HERE / "records.json").write_text(f"[{lines}]\n")
+    write_packed("records.json.gz", f"[{lines}]\n")
     lines = ",\n".join(json.dumps(item) for item in floats(rng))
-    (HERE / "floats.json").write_text(f"[{lines}]\n")
+    write_packed("floats.json.gz", f"[{lines}]\n")
 
     write_csv("sav_benchmark_summary.csv", SUMMARY + OUTCOME + DETAIL + BELIEF + PACE + ROOFLINE,
               [columns(record, runs) for record, runs in zip(records, runs)])
