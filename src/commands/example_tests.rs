@@ -9,8 +9,8 @@ use super::{Cli, accept_underscores, public};
 
 /// Subcommands that print no table of their own: what an experiment or a profile shows is its
 /// bench's; `setup` and `fetch` print the paths of what they installed.
-const NO_TABLE: [&str; 7] =
-    ["completions", "man", "experiment", "profile", "setup", "fetch", "masks"];
+const NO_TABLE: [&str; 8] =
+    ["completions", "man", "experiment", "profile", "setup", "fetch", "masks", "trace"];
 
 /// Each shown subcommand with its whole name.
 fn each(command: &Command, name: &str, visit: &mut dyn FnMut(&str, &Command)) {

@@ -275,12 +275,7 @@ pub const CASES: &[Case] = &[
     case!("timing cache", "x.timing", &[], By::Call(read::timing)),
     case!("nsys export", "profile/x.sqlite", &["nsys", "@/profile/x.sqlite"], By::Command),
     case!("ncu page", "ncu.csv", &["ncu", "@/ncu.csv"], By::Command),
-    case!(
-        "trace of a run",
-        "run/sidecar.json",
-        &["trace", "@/run", "-o", "@/out/t.json"],
-        By::Command
-    ),
+    case!("trace of a run", "run/sidecar.json", &["trace", "@/run", "-o", "@/t.json"], By::Command),
     case!(
         "nsys summary",
         "profile.json",

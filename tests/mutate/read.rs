@@ -33,9 +33,11 @@ pub fn command(words: Vec<OsString>) -> i32 {
             | Command::History(_)
             | Command::Inspect(_)
             | Command::Merge(_)
+            | Command::Ncu(_)
             | Command::Nsys(_)
             | Command::Report(_)
             | Command::Submit(_)
+            | Command::Trace(_)
     );
     assert!(in_process, "not in this process: {:?}", cli.command);
     match cli.command.run() {
