@@ -29,11 +29,13 @@ demo: prerequisites ## Build, track and measure a synthetic clip on the CPU, nam
 
 # What incremental builds keep costs a first build a tenth more; it helps only those who build again.
 test: export CARGO_INCREMENTAL ?= $(if $(wildcard target/debug/incremental),1,0)
-# The exporter's tests and the check of the PTX run while rustc compiles.
-test: prerequisites-tests $(ORT_STAMP) $(RTX_STAMP) $(TESTS_STAMP) $(NVRTC_STAMP) $(PTXAS_STAMP) ## Formatting, lints and every test that needs no GPU.
+# Some tests wait for what hangs or is slow: one thread more than processors uses that time.
+test: export RUST_TEST_THREADS ?= $(shell expr $$(nproc) + 1)
+# Packages are installed, the exporter tested and the PTX checked while rustc compiles.
+test: prerequisites-tests ## Formatting, lints and every test that needs no GPU.
 	+$(MAKE) --no-print-directory -j2 test-rust test-export
 
-test-rust: lint
+test-rust: lint $(ORT_STAMP) $(RTX_STAMP) $(TESTS_STAMP)
 	cargo test --locked --workspace
 	python3 scripts/cli_pages.py --check  # the pages of the help that was just built
 	python3 -m unittest discover -q -s pytorch  # compares with the program that was just built
@@ -98,18 +100,18 @@ $(RTX_STAMP): engines/requirements-tensorrt-rtx.txt $(ORT_STAMP)
 	touch $@
 
 # Pillow and onnx, which some tests compare with.
-$(TESTS_STAMP): tests/requirements.txt $(ORT_STAMP)
+$(TESTS_STAMP): tests/requirements.txt $(ORT_STAMP) | $(RTX_STAMP)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
 # NVRTC compiles the kernels to PTX without a GPU. The two releases share one import folder, so each
 # has a folder. On systems without a wheel nothing is installed, and the check says SKIPPED.
-$(NVRTC_STAMP): cuda/requirements-nvrtc-11.txt cuda/requirements-nvrtc-12.txt $(ORT_STAMP)
+$(NVRTC_STAMP): cuda/requirements-nvrtc-11.txt cuda/requirements-nvrtc-12.txt $(ORT_STAMP) | $(TESTS_STAMP)
 	for major in 11 12; do $(VENV)/bin/pip install --quiet --disable-pip-version-check --upgrade --target $(VENV)/nvrtc-$$major -r cuda/requirements-nvrtc-$$major.txt || exit; done
 	touch $@
 
 # ptxas assembles them for sm 86 and 87. A download of 40 MB; without it the check says SKIPPED.
-$(PTXAS_STAMP): cuda/requirements-ptxas.txt $(ORT_STAMP)
+$(PTXAS_STAMP): cuda/requirements-ptxas.txt $(ORT_STAMP) | $(NVRTC_STAMP)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check --upgrade --no-deps --target $(VENV)/ptxas -r $< || echo "no ptxas here: resources of the kernels are compared by hash"
 	touch $@
 
