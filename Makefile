@@ -29,8 +29,6 @@ demo: prerequisites ## Build, track and measure a synthetic clip on the CPU, nam
 
 # What incremental builds keep costs a first build a tenth more; it helps only those who build again.
 test: export CARGO_INCREMENTAL ?= $(if $(wildcard target/debug/incremental),1,0)
-# Some tests wait for what hangs or is slow: one thread more than processors uses that time.
-test: export RUST_TEST_THREADS ?= $(shell expr $$(nproc) + 1)
 # Packages are installed, the exporter tested and the PTX checked while rustc compiles.
 test: prerequisites-tests ## Formatting, lints and every test that needs no GPU.
 	+$(MAKE) --no-print-directory -j2 test-rust test-export

@@ -136,21 +136,19 @@ fn the_page_fits_a_wide_and_a_narrow_window_in_both_themes() {
                    told=sheet.querySelector('.more').textContent!=='';if(!sheet.closest('details:not([open])')&&hidden!==told){more+=1;}});document.body.dataset.over=String(root.scrollWidth-root.clientWidth);document.body.dataset.untold=String(more);if(more&&left){look(left-1);}},300);})(8);});</script></body>";
     std::fs::write(&page, open.replace("</body>", measure)).unwrap();
     for (width, theme) in [(1400, 1), (500, 1), (1400, 0), (500, 0)] {
-        let output = browse(
-            &browser,
-            dir.path(),
-            &[
-                "--dump-dom",
-                &format!("--window-size={width},900"),
-                &format!("--blink-settings=preferredColorScheme={theme}"),
-            ],
-            &page,
-        );
-        let seen = Html::parse_document(&String::from_utf8_lossy(&output.stdout));
-        let selector = Selector::parse("body[data-over=\"0\"][data-untold=\"0\"]").unwrap();
-        let body = Selector::parse("body").unwrap();
-        let told = seen.select(&body).next().map(|body| body.value().attrs().collect::<Vec<_>>());
-        assert!(seen.select(&selector).next().is_some(), "{width} pixels: {told:?}");
+        let size = format!("--window-size={width},900");
+        let theme = format!("--blink-settings=preferredColorScheme={theme}");
+        let look = || {
+            let output = browse(&browser, dir.path(), &["--dump-dom", &size, &theme], &page);
+            let seen = Html::parse_document(&String::from_utf8_lossy(&output.stdout));
+            let body = seen.select(&Selector::parse("body").unwrap()).next();
+            let of = |name: &str| body.and_then(|body| body.value().attr(name).map(str::to_owned));
+            (of("data-over"), of("data-untold"))
+        };
+        // Simulated time may end before a busy machine has run the observers once.
+        let expected = (Some("0".to_owned()), Some("0".to_owned()));
+        let told = (0..3).map(|_| look()).find(|told| *told == expected);
+        assert!(told.is_some(), "{width} pixels: {:?}", look());
     }
 }
 
