@@ -11,7 +11,8 @@ from pathlib import Path
 # Before anything imports onnxruntime: its wheels of 1.29 and newer send telemetry from Linux else.
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
-# The version of all of segtrt, which an installed copy knows only from here; a test compares it with Cargo.toml.
+# The version of all of segtrt, which an installed copy knows only from here. A test compares it
+# with Cargo.toml.
 __version__ = "0.1.0"
 
 
@@ -20,7 +21,7 @@ class ExportError(Exception):
 
 
 def shown(name):
-    """A file of segtrt as a user types it: from the working directory where it lies below that, else its whole path."""
+    """A file of segtrt as a user types it: relative to the working directory, or its whole path."""
     path = Path(__file__).resolve().parent.parent.parent / name
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)

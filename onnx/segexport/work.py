@@ -20,9 +20,9 @@ import onnx
 FULL = {"B": 1, "P": 1, "F": 7, "N": 16}
 WIDTH = {"fp32": 4, "fp16": 2}
 # Operators with matmuls, and those whose result lies where their largest input lay.
-_PRODUCTS = frozenset("Conv ConvTranspose MatMul Gemm".split())
-_IN_PLACE = frozenset("Add Cast Clip Div Equal Erf Exp Flatten Greater GreaterOrEqual LayerNormalization Less LessOrEqual "
-                      "Mul Neg Not Or Pow Relu Reshape Sigmoid Softmax Sqrt Squeeze Sub Transpose Unsqueeze "
+_MATMULS = frozenset("Conv ConvTranspose MatMul Gemm".split())
+_IN_PLACE = frozenset("Add Cast Clip Div Equal Erf Exp Flatten Greater GreaterOrEqual "
+                      "LayerNormalization Less LessOrEqual Mul Neg Not Or Pow Relu Reshape Sigmoid Softmax Sqrt Squeeze Sub Transpose Unsqueeze "
                       "Where".split())
 # What may lie between the two matmuls of an attention.
 _SCORES = _IN_PLACE - {"LayerNormalization", "Relu", "Erf"}
@@ -57,7 +57,7 @@ def count(model, precision="fp32"):
     scores = set(attentions.values())
     flops = moved = launches = 0
     for node in graph.node:
-        if node.op_type not in _PRODUCTS:
+        if node.op_type not in _MATMULS:
             continue
         flops += _flops(node, shapes)
         launches += node.output[0] not in scores
@@ -155,9 +155,10 @@ def add(folder):
     for at, entry in enumerate(entries):
         file = re.search(r'^file = "([^"]+)"$', entry, re.M).group(1)
         work = count(onnx.load(Path(folder) / file), precision)
-        lines = re.sub(r"^(bytes|launches|activation_bytes) = \d+\n", "", entry.split("[[graph.")[0], flags=re.M)
+        numbers, mark, ports = entry.partition("[[graph.")
+        lines = re.sub(r"^(bytes|launches|activation_bytes) = \d+\n", "", numbers, flags=re.M)
         counted = re.sub(r"^flops = \d+$", "\n".join(work.lines()), lines, count=1, flags=re.M)
-        entries[at] = counted + entry[len(entry.split("[[graph.")[0]):]
+        entries[at] = counted + mark + ports
     made = "[[graph]]\n".join([head, *entries])
     if made == text:
         return False

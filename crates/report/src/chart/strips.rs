@@ -73,15 +73,18 @@ fn one(cells: Cells, right: f64, row: &Strip, top: f64) -> Markup {
         @for (at, part) in row.parts.iter().enumerate() {
             @let part = part.clamp(0.0, 1.0);
             @let title = row.titles.get(at).map_or("", String::as_str);
+            @let left = LEFT + at as f64 * wide;
             @if part > 0.0 {
                 @match cells {
                     Cells::Heat => {
-                        rect class=(fill(row.series)) x=(px(LEFT + at as f64 * wide)) y=(px(y)) width=(px(wide))
-                            height=(px(STRIP)) fill-opacity=(format!("{:.2}", part.max(0.02))) { title { (title) } }
+                        rect class=(fill(row.series)) x=(px(left)) y=(px(y)) width=(px(wide))
+                            height=(px(STRIP)) fill-opacity=(format!("{:.2}", part.max(0.02))) {
+                                title { (title) }
+                            }
                     },
                     Cells::Bars => {
                         @let high = (part * STRIP).max(1.5);
-                        rect class=(fill(row.series)) x=(px(LEFT + at as f64 * wide + 0.5)) y=(px(y + STRIP - high))
+                        rect class=(fill(row.series)) x=(px(left + 0.5)) y=(px(y + STRIP - high))
                             width=(px(wide - 1.0)) height=(px(high)) { title { (title) } }
                     },
                 }

@@ -174,8 +174,9 @@ pub fn json(
     };
     let report = |one: &Analysis| {
         json!({
-            "label": one.label, "platform": one.platform, "file": one.path, "exported_by": one.exporter, "notes": one.notes,
-            "faults": one.faults, "findings": one.findings, "tables": tables(&one.tables),
+            "label": one.label, "platform": one.platform, "file": one.path,
+            "exported_by": one.exporter, "notes": one.notes, "faults": one.faults,
+            "findings": one.findings, "tables": tables(&one.tables),
         })
     };
     let failures = failed.iter().map(|(file, error)| json!({"file": file, "error": error}));
