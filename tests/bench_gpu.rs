@@ -133,6 +133,32 @@ fn frames_that_are_encoded_together_have_the_masks_that_they_have_alone() {
 }
 
 #[test]
+fn two_streams_that_encode_and_priorities_change_no_mask() {
+    let Some(setting) = Setting::new(1, 20, &PADDED) else { return };
+    setting.cpu("cpu").assert().success();
+    let expected = setting.masks("cpu");
+    let log = setting.path("log");
+    // Seeds let either stream that encodes, or the tracker's, rush ahead.
+    for (overlap, seeds) in
+        [("priority", &["0"][..]), ("equal2", &["2", "5"]), ("priority2", &["1", "77"])]
+    {
+        for seed in seeds {
+            let mut command = setting.gpu("out");
+            command.args(["--mode", "throughput", "--overlap", overlap]);
+            command.env("FAKE_CUDA_SEED", seed).env("FAKE_CUDA_LOG", &log).assert().success();
+            assert!(setting.masks("out") == expected, "{overlap}, seed {seed}");
+        }
+    }
+    // In each run with priorities the tracker's stream has the greatest, and the encoder's the least.
+    let log = fs::read_to_string(log).unwrap();
+    let streams: Vec<&str> =
+        log.lines().filter(|line| line.starts_with("stream_priority")).collect();
+    let [least, greatest] = ["stream_priority 0", "stream_priority 5"];
+    let two = [least, least, greatest];
+    assert_eq!(streams, [&[least, greatest][..], &two, &two].concat());
+}
+
+#[test]
 fn objects_together_have_the_masks_that_they_have_alone() {
     let Some(setting) = Setting::new(3, 12, &PADDED) else { return };
     let prompts = ["--models", "edgetam_mini_bbox,edgetam_mini_mask"];

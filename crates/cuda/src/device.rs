@@ -11,7 +11,7 @@ use super::driver;
 use super::error::{GpuError, Result, Tried, code, means_no_device};
 use super::image::Modules;
 use super::pool::{MemoryTag, Pool};
-use super::stream::{Event, Stream};
+use super::stream::{Event, Priority, Stream};
 
 /// Properties of a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,6 +162,20 @@ impl Gpu {
     /// A stream that does not wait for the default stream.
     pub fn stream(&self) -> Result<Stream> {
         self.context.new_stream().map(Stream::new).tried(|| "make a stream".into())
+    }
+
+    /// The same with a priority. Kernels that are captured on it as a graph keep it. A device
+    /// without priorities makes all streams alike.
+    pub fn stream_of(&self, priority: Priority) -> Result<Stream> {
+        self.bind()?;
+        let range = result::stream::get_priority_range();
+        let (least, greatest) = range.tried(|| "say its streams' priorities".into())?;
+        let number = match priority {
+            Priority::Least => least,
+            Priority::Greatest => greatest,
+        };
+        let made = self.context.new_stream_with_priority(number);
+        made.map(Stream::new).tried(|| "make a stream of a priority".into())
     }
 
     /// An event that takes the time.

@@ -51,5 +51,5 @@ pub use memory::DriverMemory;
 pub use module::LaunchMode;
 pub use pinned::Pinned;
 pub use pool::{MemoryTag, Pool, PoolUse};
-pub use stream::{Event, Stream, Wait};
+pub use stream::{Event, Priority, Stream, Wait};
 pub use view::View;

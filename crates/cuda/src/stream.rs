@@ -48,6 +48,15 @@ impl Stream {
     }
 }
 
+/// Which of two streams' blocks the device starts first, when both wait for a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Priority {
+    /// Those of the other streams.
+    Least,
+    /// Those of this one. Blocks that run are not interrupted.
+    Greatest,
+}
+
 /// How the host waits for the device.
 #[derive(
     Clone,

@@ -13,7 +13,7 @@ use crate::commands::shared::{ShuffleArgs, parse_stall_limit};
 use crate::shard::Shard;
 use cuda::Wait;
 use runtime::backend::Provider;
-use runtime::pipeline::{JpegDecoder, Mode};
+use runtime::pipeline::{JpegDecoder, Mode, Overlap};
 use vos::bundle::Role;
 use vos::files::ColumnSet;
 use vos::geometry::GeometryKind;
@@ -299,6 +299,9 @@ pub struct GpuArgs {
         value_name = "turbo|nvjpeg"
     )]
     pub jpeg_decoder: JpegDecoder,
+    /// Throughput mode: priorities and number of the streams that encode, for comparison.
+    #[arg(long, hide = true, value_enum, default_value = "equal")]
+    pub overlap: Overlap,
     /// Launch the work of each frame separately, without CUDA graphs.
     #[arg(long, help_heading = GPU)]
     pub no_cuda_graphs: bool,

@@ -266,6 +266,7 @@ pub(in crate::commands) fn gpu_plan(args: &GpuArgs, resize: Filter) -> Result<Gp
             jpeg_decoder: args.jpeg_decoder,
             resize,
             object_streams: args.object_streams,
+            overlap: args.overlap,
         },
         objects_together: args.objects_together as usize,
         repeat_clip: args.repeat_clip as usize,

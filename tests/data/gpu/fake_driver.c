@@ -154,6 +154,13 @@ int cuStreamCreate(void** s, unsigned flags) {
         if (!streams[i]) return *s = streams[i] = calloc(1, sizeof(struct stream)), OK;
     return OUT_OF_MEMORY;
 }
+// 0 to -5, as on an H100; the log has them without their sign.
+int cuCtxGetStreamPriorityRange(int* least, int* greatest) { NEED_CONTEXT; return *least = 0, *greatest = -5, OK; }
+int cuStreamCreateWithPriority(void** s, unsigned flags, int priority) {
+    if (priority > 0 || priority < -5) return INVALID_VALUE;
+    say("stream_priority", -priority);
+    return cuStreamCreate(s, flags);
+}
 int cuStreamDestroy_v2(struct stream* s) {
     LOCKED;
     drain(s);

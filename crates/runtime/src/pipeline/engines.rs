@@ -51,6 +51,7 @@ struct Source {
     dir: PathBuf,
     with_mask: bool,
     track_variant: Option<TrackVariant>,
+    batch: usize,
     /// Read once, however often the engines are opened.
     keys: OnceCell<Arc<MemoryKeyProjWeights>>,
     decoder: PartWeights<MaskDecoderPart>,
@@ -84,6 +85,7 @@ impl Engines {
             dir: dir.to_owned(),
             with_mask,
             track_variant,
+            batch,
             keys: OnceCell::new(),
             decoder: PartWeights::default(),
             memory: PartWeights::default(),
@@ -92,13 +94,18 @@ impl Engines {
         Ok(Self { encoder, steps, manifest, source })
     }
 
-    /// The engines that track, for one more stream. TensorRT 8 gives a profile to one context only:
-    /// there they are opened again, weights and all; none where contexts can share them.
+    /// The engines that track, for one more stream: opened again, weights and all; none where
+    /// contexts can share them.
     pub fn steps_again(&self) -> Result<Option<StepEngines>> {
-        let version = self.source.runtime.library().version();
-        let one_context_a_profile = !version.rtx && version.major < 10;
         let steps = || self.source.steps(&self.manifest, self.encoder.trunk.as_ref());
-        one_context_a_profile.then(steps).transpose()
+        self.source.one_context_a_profile().then(steps).transpose()
+    }
+
+    /// The same of the encoder's engines.
+    pub fn encoder_again(&self) -> Result<Option<EncoderEngines>> {
+        let Source { runtime, sm, dir, batch, .. } = &self.source;
+        let open = || EncoderEngines::open(runtime, *sm, dir, &self.manifest, *batch);
+        self.source.one_context_a_profile().then(open).transpose()
     }
 
     /// Shapes and constants of the model.
@@ -160,6 +167,12 @@ impl EncoderEngines {
 }
 
 impl Source {
+    /// TensorRT 8 gives a profile to one context only.
+    fn one_context_a_profile(&self) -> bool {
+        let version = self.runtime.library().version();
+        !version.rtx && version.major < 10
+    }
+
     fn open(&self, manifest: &EngineManifest, role: Role) -> Result<LoadedEngine> {
         let engine = open_plan(&self.runtime, self.sm, &self.dir, manifest, role)?;
         Ok(LoadedEngine::new(engine, manifest.plan(role).context("the plan is gone")?))

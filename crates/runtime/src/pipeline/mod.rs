@@ -54,7 +54,7 @@ mod trunk_file;
 
 pub use engines::{Engines, encoder_roles};
 pub use error::PassError;
-pub use options::{JpegDecoder, Options};
+pub use options::{JpegDecoder, Options, Overlap};
 pub use pass_plan::{FrameResult, ObjectSpan, PassPlan};
 pub use pipeline::Pipeline;
 pub use run::run;

@@ -17,7 +17,7 @@ use super::options::Options;
 use super::prepared::{InputBuffer, PreparedRoute};
 use super::tracked_object::{Results, Room, TrackedObject};
 use cuda::nvjpeg::{Decoder, Library, VARIABLE};
-use cuda::{CapturedGraph, Gpu, GraphStats, MemoryTag, Stream, View};
+use cuda::{CapturedGraph, Gpu, GpuError, GraphStats, MemoryTag, Priority, Stream, View};
 use execution::Program;
 use kernels::{AttentionKernels, Kernels, MaskMaker, Preprocess};
 use vos::bundle::Manifest;
@@ -46,7 +46,8 @@ pub struct Pipeline {
     pub(super) streams: Streams,
     contexts: Vec<Rc<Contexts>>,
     words_room: usize,
-    encoder: Encoder,
+    /// One for each stream that encodes.
+    encoders: Vec<Encoder>,
     scratch: View,
     pub(super) engines: Engines,
     kernels: Kernels,
@@ -58,7 +59,8 @@ pub struct Pipeline {
 /// The streams that all objects share.
 pub struct Streams {
     pub upload: Stream,
-    pub encode: Stream,
+    /// Those that encode batches of frames in turn; in latency mode the only one, which tracks too.
+    pub encode: Vec<Stream>,
     pub download: Stream,
 }
 
@@ -101,12 +103,16 @@ impl Pipeline {
         let attends = engines.steps.track.variant() == TrackVariant::Segmented
             || engines.encoder.part_graph.trunk.is_some();
         let attention = attends.then(|| AttentionKernels::load(gpu)).transpose()?;
-        let encode = gpu.stream()?;
+        let first = encode_stream(gpu, &options)?;
         // With one frame in flight a second stream could only add waits.
         let upload = match options.mode {
-            Mode::Latency => encode.clone(),
+            Mode::Latency => first.clone(),
             Mode::Throughput => gpu.stream()?,
         };
+        let mut encode = vec![first];
+        while encode.len() < options.encode_streams() {
+            encode.push(encode_stream(gpu, &options)?);
+        }
         let streams = Streams { upload, encode, download: gpu.stream()? };
         let (of_encoder, of_steps) = engines.scratch_bytes();
         let scratch = |bytes: u64| -> Result<View> {
@@ -119,14 +125,18 @@ impl Pipeline {
             Mode::Latency => of_encoder.max(of_steps),
             Mode::Throughput => of_encoder,
         };
-        let scratch = scratch(shared)?;
-        let encoder =
-            Encoder::new(gpu, &engines.encoder, attention.as_ref(), &scratch, &streams.encode)?;
-        let batch = options.batch();
+        let (first, mut encoders) = (scratch(shared)?, Vec::new());
+        for (at, stream) in streams.encode.iter().enumerate() {
+            let again = if at > 0 { engines.encoder_again()? } else { None };
+            let scratch = if at > 0 { scratch(of_encoder)? } else { first.clone() };
+            let engines = again.as_ref().unwrap_or(&engines.encoder);
+            encoders.push(Encoder::new(gpu, engines, attention.as_ref(), &scratch, stream)?);
+        }
+        let (batch, graphs) = (options.batch(), options.graphs);
         let (mut sets, mut encodes) = (Vec::new(), Vec::new());
-        while sets.len() < options.feature_sets() {
-            let (more, encode) =
-                FeatureSet::batch(gpu, &encoder, batch, &streams.encode, options.graphs)?;
+        let in_turn = encoders.iter().zip(&streams.encode).cycle();
+        for (encoder, stream) in in_turn.take(options.feature_sets() / batch) {
+            let (more, encode) = FeatureSet::batch(gpu, encoder, batch, stream, graphs)?;
             sets.extend(more);
             encodes.push(encode);
         }
@@ -142,8 +152,8 @@ impl Pipeline {
             streams,
             contexts: Vec::new(),
             words_room: USUAL_WORDS_BYTES,
-            encoder,
-            scratch,
+            encoders,
+            scratch: first,
             engines,
             kernels,
             attention,
@@ -159,7 +169,7 @@ impl Pipeline {
 
     /// The matmul library of the encoder's trunk and its file; none where there is no trunk.
     pub fn products(&self) -> Option<String> {
-        self.encoder.products()
+        self.encoders.first()?.products()
     }
 
     /// The form of the loaded attention kernels; none where the engines need none.
@@ -261,7 +271,8 @@ impl Pipeline {
         self.clip = None;
         self.buffers.clear();
         let contract = self.engines.contract();
-        let stream = &self.streams.encode;
+        // The pass begins when its work is done.
+        let stream = self.streams.encode.first().context("there is no stream")?;
         let image = self.sets.first().context("there is no feature set")?.image.dtype;
         let (gpu, kernels) = (&self.gpu, &self.kernels);
         let preprocess = Preprocess::new(
@@ -315,9 +326,14 @@ impl Pipeline {
             let (stream, scratch) = if overlapping {
                 let (_, bytes) = self.engines.scratch_bytes();
                 let bytes = usize::try_from(bytes).context("too much scratch memory")?;
-                (self.gpu.stream()?, View::new(&self.gpu.tagged(MemoryTag::Scratch), bytes)?)
+                let stream = match self.options.tracker_first() {
+                    true => self.gpu.stream_of(Priority::Greatest)?,
+                    false => self.gpu.stream()?,
+                };
+                (stream, View::new(&self.gpu.tagged(MemoryTag::Scratch), bytes)?)
             } else {
-                (self.streams.encode.clone(), self.scratch.clone())
+                let stream = self.streams.encode.first().context("there is no stream")?;
+                (stream.clone(), self.scratch.clone())
             };
             let again = if at > 0 { self.engines.steps_again()? } else { None };
             let engines = again.as_ref().unwrap_or(&self.engines.steps);
@@ -364,6 +380,10 @@ impl Drop for Pipeline {
             log::debug!("{error}");
         }
     }
+}
+
+fn encode_stream(gpu: &Gpu, options: &Options) -> Result<Stream, GpuError> {
+    if options.tracker_first() { gpu.stream_of(Priority::Least) } else { gpu.stream() }
 }
 
 fn gcd(a: usize, b: usize) -> usize {

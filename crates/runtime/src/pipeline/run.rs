@@ -169,33 +169,33 @@ impl<'a> Pass<'a> {
 
         // The encoder overwrites the whole batch, so wait until tracking has read every frame of the
         // old one.
+        let set = &sets[set_index];
         if overlapping {
-            streams.encode.wait(&in_flight.uploaded)?;
+            set.stream.wait(&in_flight.uploaded)?;
             let batch = options.batch();
             if set_index.is_multiple_of(batch) {
                 for tracked in tracked_objects.iter().take(plan.objects.len()) {
                     for read in &tracked.features_read[set_index..set_index + batch] {
-                        streams.encode.wait(read)?;
+                        set.stream.wait(read)?;
                     }
                 }
             }
         }
         if let Some(event) = &in_flight.encode {
-            event.record(&streams.encode)?;
+            event.record(&set.stream)?;
         }
-        let set = &sets[set_index];
         if plan.prepared.is_some() {
-            in_flight.preprocessed.record(&streams.encode)?;
+            in_flight.preprocessed.record(&set.stream)?;
             in_flight.decoded = Some(decoded);
             return Ok(());
         }
         within(Stage::Preprocess, || {
             let pixels = decoded.buffer.pixels(frame)?;
-            clip.preprocess.enqueue(pixels, &set.image.view, &streams.encode)
+            clip.preprocess.enqueue(pixels, &set.image.view, &set.stream)
         })?;
-        in_flight.preprocessed.record(&streams.encode)?;
+        in_flight.preprocessed.record(&set.stream)?;
         if overlapping {
-            set.frame_read.record(&streams.encode)?;
+            set.frame_read.record(&set.stream)?;
         }
         in_flight.decoded = Some(decoded);
         Ok(())
@@ -203,23 +203,23 @@ impl<'a> Pass<'a> {
 
     /// The features of the frames from `first` to `last`.
     fn encode(&mut self, first: usize, last: usize) -> Result<()> {
-        let Pipeline { encodes, sets, frames_in_flight, streams, options, .. } =
-            &mut *self.pipeline;
+        let Pipeline { encodes, sets, frames_in_flight, options, .. } = &mut *self.pipeline;
         let (depth, count) = (frames_in_flight.len(), sets.len());
+        let stream = &sets[first % count].stream;
         for position in first..=last {
             let in_flight = &mut frames_in_flight[position % depth];
             in_flight.batch = last - first + 1;
             if let Some(event) = &in_flight.encoder_begun {
-                event.record(&streams.encode)?;
+                event.record(stream)?;
             }
         }
         let encode = &mut encodes[first % sets.len() / options.batch()];
         within(Stage::Encoder, || encode.run())?;
         for position in first..=last {
-            frames_in_flight[position % depth].encoded.record(&streams.encode)?;
+            frames_in_flight[position % depth].encoded.record(stream)?;
             if self.plan.prepared.is_some() {
                 // Predecoded frames are uploaded into the network's input.
-                sets[position % count].frame_read.record(&streams.encode)?;
+                sets[position % count].frame_read.record(stream)?;
             }
         }
         Ok(())
@@ -241,7 +241,7 @@ impl<'a> Pass<'a> {
             let Some(t) = span.frame_at(position) else { continue };
             let tracked = &mut tracked_objects[object];
             let schedule = &schedules[object];
-            let on_encode_stream = tracked.stream.is(&streams.encode);
+            let on_encode_stream = tracked.stream.is(&set.stream);
             let follows_encoder = on_encode_stream && in_flight.active.is_empty();
             let selects = tracked.selects(t, span.prompt);
             in_flight.active.push(ActiveObject { object, t, follows_encoder, selects });
