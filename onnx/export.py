@@ -21,8 +21,8 @@ try:
 except ModuleNotFoundError as missing:
     sys.exit(f"error: {missing}{INSTALL}")
 
-# The default of --encoder with --segments, for SAM 2.1 in fp16.
-USUAL_ENCODER = "trunk"
+# Families whose encoder has --encoder trunk by default, with --segments in fp16.
+TRUNK_BY_DEFAULT = ("sam2.1",)
 # Models whose mask decoder and memory encoder run as CUDA kernels by default: their masks were
 # measured with them over whole clips.
 MEASURED_WITH_KERNELS = ("edgetam", "sam2.1_tiny")
@@ -37,16 +37,16 @@ def parse():
     parser.add_argument(
         "--segments",
         action="store_true",
-        help="also write the track step split at its attentions (track_keys, track_seg*) and SAM 2.1's "
-             "encoder in parts "
-        "(encoder_cut*): in fp16 as --encoder says, in fp32 where it has more than 24 blocks",
+        help="also write the track step split at its attentions (track_keys, track_seg*) and the encoder "
+             "in parts (encoder_cut*): in fp16 as --encoder says, in fp32 SAM 2.1's where it has more than 24 "
+             "blocks",
     )
     parser.add_argument(
         "--encoder",
         choices=("trunk", "engine"),
-        help="what computes SAM 2.1's image encoder. trunk: CUDA kernels compute all Hiera blocks, "
+        help="what computes the image encoder. trunk: CUDA kernels compute all blocks of its Hiera or RepViT, "
              "TensorRT computes stem and neck; "
-        "needs --precision fp16 (default with --segments). engine: TensorRT computes all of it",
+        "needs --precision fp16 (default for SAM 2.1 with --segments). engine: TensorRT computes all of it",
     )
     parser.add_argument(
         "--mask-decoder",
@@ -83,9 +83,6 @@ def parse():
     )
     args = parser.parse_args()
     family = spec_of(args.model).family
-    if args.encoder == "trunk" and family != "sam2.1":
-        parser.error(f"--encoder trunk is for SAM 2.1: the encoder of {args.model} has no Hiera blocks; "
-                     f"leave --encoder out")
     if args.encoder == "trunk" and args.precision != "fp16":
         parser.error("--encoder trunk needs --precision fp16: the CUDA kernels compute in fp16; for fp32 "
                      "leave --encoder out")
@@ -95,8 +92,8 @@ def parse():
     if args.memory_encoder == "cuda" and args.precision != "fp16":
         parser.error("--memory-encoder cuda needs --precision fp16: its CUDA kernels compute in fp16")
     if args.encoder is None:
-        kernels_fit = family == "sam2.1" and args.precision == "fp16"
-        args.encoder = USUAL_ENCODER if args.segments and kernels_fit else "engine"
+        kernels_fit = family in TRUNK_BY_DEFAULT and args.precision == "fp16"
+        args.encoder = "trunk" if args.segments and kernels_fit else "engine"
     measured = args.model in MEASURED_WITH_KERNELS and args.segments and args.precision == "fp16"
     args.mask_decoder = args.mask_decoder or ("cuda" if measured else "engine")
     args.memory_encoder = args.memory_encoder or ("cuda" if measured else "engine")

@@ -134,12 +134,11 @@ class Options(unittest.TestCase):
             (["--precision", "fp32", "--encoder", "engine"], "engine"),
             (["--precision", "fp16", "--segments", "--encoder", "trunk"], "trunk"),
         ):
-            for model in ("sam2.1_tiny", "edgetam"):
-                if model == "edgetam" and flags[-1] == "trunk":
-                    continue  # refused
+            for model, family in (("sam2.1_tiny", "sam2.1"), ("edgetam", "edgetam")):
+                served = family in export.TRUNK_BY_DEFAULT or flags[-1] == "trunk"
                 command = ["export.py", "--model", model, "--random-weights", "0", "--out", "-", *flags]
                 with mock.patch.object(sys, "argv", command):
-                    self.assertEqual(export.parse().encoder, "engine" if model == "edgetam" else cut, command)
+                    self.assertEqual(export.parse().encoder, cut if served else "engine", command)
 
     def test_mask_decoder_and_memory_encoder_run_as_kernels_where_that_was_measured(self):
         import export
@@ -160,7 +159,7 @@ class Options(unittest.TestCase):
 
     def test_what_cannot_be_exported_is_refused_at_once(self):
         for flags, says in (
-            (["--model", "edgetam", "--precision", "fp16"], "the encoder of edgetam has no Hiera blocks"),
+            (["--model", "edgetam"], "--encoder trunk needs --precision fp16"),
             (["--model", "sam2.1_tiny"], "--encoder trunk needs --precision fp16"),
         ):
             command = [

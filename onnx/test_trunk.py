@@ -29,9 +29,10 @@ from segexport import ExportError, graphs, trunk, work
 from segexport.fp16 import to_fp16
 from segexport.manifest import _graph_entry, _trunk_entry
 from segexport.onnx_write import check, to_onnx
-from segexport.trunk_run import TrunkRun, as_in_file
+from segexport.trunk_run import HieraRun, as_in_file, trunk_run
 from test_encoder_parts import error, hiera_code, run, small_encoder
 
+NO_WORK = work.Work(0, 0, 0, 0)
 COMMITTED = HERE.parent / "tests" / "data" / "trunk"
 # Hieras and what their blocks have that others' have not.
 SMALL = {
@@ -44,7 +45,9 @@ SMALL = {
 }
 
 
-class Trunk(unittest.TestCase):
+class ThroughTheFile:
+    """Runs an encoder around its trunk, and whole."""
+
     def through_the_file(self, encoder, side, ports, image, half=False):
         """Features of the stem, the blocks as the file has them and the neck; and the graphs."""
         made = list(graphs.around_trunk(encoder, side, ports))
@@ -54,21 +57,25 @@ class Trunk(unittest.TestCase):
             for proto, graph in zip(protos, made):
                 check(proto, graph.role)
         with tempfile.TemporaryDirectory() as folder:
-            table = trunk.write(encoder.trunk, Path(folder))
+            blocks = trunk.blocks_of(encoder.trunk, side)
+            table = trunk.write(blocks, Path(folder))
             table = tomllib.loads(_trunk_entry(table))["trunk"]  # as whoever reads the manifest has it
             path = Path(folder) / table["file"]
             self.assertEqual(hashlib.sha256(path.read_bytes()).hexdigest(), table["sha256"])
             tensors = load_file(path)
         stem, neck = made
         y = run(protos[0], stem, {"image": image.astype(np.float16 if half else np.float32)})["y"]
-        self.assertEqual(y.dtype, np.float32)
-        stages = TrunkRun(table, tensors, half)(y)
+        wide = np.float32 if blocks.PORT == "cast" or not half else np.float16
+        self.assertEqual(y.dtype, wide)
+        stages = [stage.astype(wide) for stage in trunk_run(table, tensors, half)(y)]
         return run(protos[1], neck, dict(zip(trunk.STAGES, stages))), protos
 
     def whole(self, encoder, side, ports, image):
         graph = graphs.Graph("encoder", encoder, [graphs.Port("image", "f", image.shape)], ports)
         return run(to_onnx(graph), graph, {"image": image.astype(np.float32)})
 
+
+class Trunk(ThroughTheFile, unittest.TestCase):
     def test_stem_blocks_and_neck_give_what_the_whole_encoder_gives(self):
         worst = {"rounded weights": 0.0, "f16 weights": 0.0, "f16 throughout": 0.0}
         for what, options in SMALL.items():
@@ -96,15 +103,15 @@ class Trunk(unittest.TestCase):
         encoder, _ = small_encoder(**SMALL["windows that reach over the edge, pooled ones too"])
         padded = [at for at, block in enumerate(encoder.trunk.blocks) if block.padded > block.grid]
         self.assertEqual(padded, [5, 6, 7])
-        table = {"block": [trunk.table_of(each) for each in encoder.trunk.blocks], "ends": encoder.trunk.ends}
-        tensors = trunk.tensors_of(encoder.trunk)
+        blocks = trunk.blocks_of(encoder.trunk, 96)
+        table, tensors = {"block": blocks.tables(), "ends": blocks.ends}, blocks.tensors()
 
-        class Zeros(TrunkRun):
+        class Zeros(HieraRun):
             def _attend(self, qkv, bias, block):
                 return super()._attend(qkv, np.zeros_like(bias), block)
 
-        y = np.random.default_rng(0).standard_normal(trunk.shapes_of(encoder.trunk)["y"]).astype(np.float32)
-        stages, zeros = TrunkRun(table, tensors)(y), Zeros(table, tensors)(y)
+        y = np.random.default_rng(0).standard_normal(trunk.shapes_of(blocks)["y"]).astype(np.float32)
+        stages, zeros = HieraRun(table, tensors)(y), Zeros(table, tensors)(y)
         # No window of the first stage reaches over the edge.
         self.assertEqual(error(zeros[0], stages[0]), 0.0)
         self.assertGreater(error(zeros[3], stages[3]), 1e-2)
@@ -128,15 +135,15 @@ class Trunk(unittest.TestCase):
     def test_the_manifest_says_tokens_and_blocks(self):
         encoder, ports = small_encoder(64, stages=(1, 2, 3, 1), attentions=(4,), num_heads=2)
         stem, neck = graphs.around_trunk(encoder, 64, ports)
-        entry = tomllib.loads(_graph_entry(stem, "fp16", "-", 1))["graph"][0]
+        entry = tomllib.loads(_graph_entry(stem, "fp16", "-", NO_WORK))["graph"][0]
         self.assertEqual(entry["input"], [{"name": "image", "dtype": "f16", "shape": [1, 3, 64, 64]}])
         self.assertEqual(entry["output"], [{"name": "y", "dtype": "f32", "shape": [1, 16, 16, 16]}])
-        entry = tomllib.loads(_graph_entry(neck, "fp16", "-", 1))["graph"][0]
+        entry = tomllib.loads(_graph_entry(neck, "fp16", "-", NO_WORK))["graph"][0]
         shapes = [(port["name"], port["dtype"], port["shape"]) for port in entry["input"]]
         self.assertEqual(shapes[2:], [("m2", "f32", [1, 4, 4, 64]), ("m3", "f32", [1, 2, 2, 128])])
         self.assertEqual({port["name"]: port["dtype"]
                           for port in entry["output"]}, {"feat": "f16", "hr0": "f16", "hr1": "f16"})
-        blocks = [trunk.table_of(block) for block in encoder.trunk.blocks]
+        blocks = trunk.blocks_of(encoder.trunk, 64).tables()
         self.assertEqual(blocks[1],
                          {"dim": 16, "dim_out": 32, "heads": 4, "grid": 16, "window": 4, "pooled": True})
         self.assertEqual(blocks[4],
@@ -147,7 +154,7 @@ class Trunk(unittest.TestCase):
         encoder, ports = small_encoder(128)
         whole = graphs.Graph("encoder", encoder, [graphs.Port("image", "f", (1, 3, 128, 128))], ports)
         outside = sum(work.count(to_onnx(graph)).flops for graph in graphs.around_trunk(encoder, 128, ports))
-        inside = sum(trunk.work_of(block) for block in encoder.trunk.blocks)
+        inside = trunk.blocks_of(encoder.trunk, 128).flops()
         self.assertEqual(inside + outside, work.count(to_onnx(whole)).flops)
 
     def test_what_no_kernel_computes_is_refused_with_its_block(self):
@@ -168,9 +175,9 @@ class Trunk(unittest.TestCase):
         encoder, ports = small_encoder(64)
         encoder.trunk.blocks[1].up.weight.data[0, 0] = 1e6
         with self.assertRaisesRegex(ExportError, r"blocks.1.up.weight has values beyond f16"):
-            trunk.tensors_of(encoder.trunk)
+            trunk.blocks_of(encoder.trunk, 64).tensors()
         encoder.trunk = nn.Identity()
-        with self.assertRaisesRegex(ExportError, "no Hiera"):
+        with self.assertRaisesRegex(ExportError, "Identity has no blocks"):
             list(graphs.around_trunk(encoder, 64, ports))
 
 
@@ -195,7 +202,7 @@ class Committed(unittest.TestCase):
         y = run_file("encoder_cut0", image)["y"]
         found = [
             run_file("encoder_cut1", dict(zip(trunk.STAGES,
-                                              TrunkRun(table["trunk"], tensors, half)(y))))
+                                              trunk_run(table["trunk"], tensors, half)(y))))
             for half in (False, True)
         ]
         return run_file("encoder", image), found, table

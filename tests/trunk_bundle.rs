@@ -162,8 +162,8 @@ fn the_exporters_trunk_is_read_with_its_weights() {
     let part_graph = PartGraph::of(&bundle.manifest.encoder_parts(), Some(trunk)).unwrap();
     assert_eq!(part_graph.slots(), 4);
     let weights = bundle.weights_of::<Trunk>().unwrap().unwrap();
-    for (at, block) in trunk.blocks.iter().enumerate() {
-        let read = weights.block(at).unwrap();
+    for (at, block) in trunk.blocks.hiera().unwrap().iter().enumerate() {
+        let read = weights.hiera_block(at).unwrap();
         assert_eq!(read.qkv.weight.len(), 2 * 3 * block.dim_out * block.dim);
         assert_eq!(read.skip.is_some(), block.pooled);
         // Scales of a norm lie around one.
@@ -194,7 +194,7 @@ fn weights_are_copied_beside_the_plans_once_and_again_when_they_change_or_are_da
         contains("note: the encoder's trunk cannot run here yet")
             .and(contains("SEGTRT_CUBLASLT_LIB")),
     );
-    assert!(weights.block(5).is_ok() && weights.block(6).is_err());
+    assert!(weights.hiera_block(5).is_ok() && weights.hiera_block(6).is_err());
 
     // Damaged, then gone: each is refused with the command that mends it.
     let repaired = ["encoder_trunk copied", CURRENT[1], CURRENT[2]];
@@ -291,8 +291,8 @@ fn weights_of_a_trunk_that_is_no_more_are_removed() {
 fn inspect_shows_the_trunk_and_doctor_too_what_is_wrong_with_its_file() {
     let Some(yard) = Yard::new() else { return };
     yard.rows(&ENCODER);
-    let line = "trunk: encoder_trunk.safetensors, 0.0 MB, 6 blocks, 0.0 GFLOP; tokens after its \
-                stages 16 x 16 x 8, 8 x 8 x 16, 4 x 4 x 8, 2 x 2 x 16";
+    let line = "trunk: encoder_trunk.safetensors, 0.0 MB, 6 Hiera blocks, 0.0 GFLOP; tokens \
+                after its stages 16 x 16 x 8, 8 x 8 x 16, 4 x 4 x 8, 2 x 2 x 16";
     for folder in [yard.path(BUNDLE), yard.folder()] {
         let inspect = || {
             let mut command = segtrt();

@@ -233,7 +233,7 @@ fn kept_algorithms_are_taken_where_library_and_gpu_are_theirs() {
     let dir = setting.path("engines").read_dir().unwrap().next().unwrap().unwrap().path();
     let dir = dir.read_dir().unwrap().next().unwrap().unwrap().path();
     let mut manifest = EngineManifest::read(&dir).unwrap().unwrap();
-    let shapes = gemm_shapes(manifest.trunk().unwrap());
+    let shapes = gemm_shapes(manifest.trunk().unwrap().blocks.hiera().unwrap());
     let choice = |shape| Choice { shape, algorithm: 1, of: 2, kernel: None };
     let masks = |out: &str| {
         let log = setting.path(&format!("{out}.log"));

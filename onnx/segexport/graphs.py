@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from . import ExportError, track_segments, trunk
+from . import track_segments, trunk
 from .encoder import Encoder
 from .encoder_parts import EncoderPart, bounds_of
 from .hiera import HieraTrunk
@@ -107,7 +107,7 @@ def graphs_of(model,
 
     `padded_track` adds track_padded, `segments` track_keys and track_seg0, track_seg1, ... and,
     where the trunk is deep, encoder_cut0, encoder_cut1, ...; `encoder` "trunk" writes stem and neck
-    without the Hiera blocks; `mask_decoder` "cuda" adds track_image, the last segment without the
+    without the blocks between them; `mask_decoder` "cuda" adds track_image, the last segment without the
     mask decoder; `batches` adds the encoder for each batch size: encoder_b2, encoder_b4, ...
     """
     c = contract_of(model, side)
@@ -188,11 +188,10 @@ def encoder_cuts(encoder, side, features, bounds=None):
 
 def around_trunk(encoder, side, features):
     """The encoder without its trunk's blocks (trunk.py): stem and neck."""
-    if not isinstance(encoder.trunk, HieraTrunk):
-        raise ExportError("this encoder has no Hiera for a trunk; SAM 2.1's encoders have")
-    trunk.check(encoder.trunk)
-    ports = {name: Port(name, "cast", shape) for name, shape in trunk.shapes_of(encoder.trunk).items()}
-    yield Graph("encoder_cut0", trunk.Stem(encoder), [Port("image", "f", (1, 3, side, side))], [ports["y"]])
+    blocks = trunk.blocks_of(encoder.trunk, side)
+    ports = {name: Port(name, blocks.PORT, shape) for name, shape in trunk.shapes_of(blocks).items()}
+    stem = blocks.Stem(encoder.trunk)
+    yield Graph("encoder_cut0", stem, [Port("image", "f", (1, 3, side, side))], [ports["y"]])
     yield Graph("encoder_cut1", trunk.Neck(encoder), [ports[name] for name in trunk.STAGES], features)
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import onnx
 
 from . import ExportError, __version__, decoder_weights, keys, memory_weights, operators, trunk
+from .encoder import Encoder
 from .graphs import contract_of, graphs_of
 from .fp16 import to_fp16
 from .head import Track
-from .hiera import HieraTrunk
 from .memory_attention import MemoryAttention
 from .memory_encoder import MemoryEncoder
 from .models import spec_of
@@ -34,7 +34,7 @@ def write_bundle(
 ):
     """Exports every graph into `out`/<bundle name>; returns that directory.
 
-    `encoder` "trunk" writes the weights of the Hiera blocks for segtrt's CUDA kernels, in fp16 only;
+    `encoder` "trunk" writes the weights of the trunk's blocks for segtrt's CUDA kernels, in fp16 only;
     `mask_decoder` "cuda" writes those of the mask decoder, `memory_encoder` "cuda" those of the
     memory encoder. The directory appears whole or not at all (written beside, then renamed).
     """
@@ -74,12 +74,12 @@ def write_bundle(
         made = None
         if segments:
             made = MemoryAttention(model, side // 16, 0.0)
-        table = trunk.write(HieraTrunk(model.image_encoder.trunk, side), folder, made
-                            and keys.tensors_of(made))
+        blocks = trunk.blocks_of(Encoder(model, side).trunk, side)
+        table = trunk.write(blocks, folder, made and keys.tensors_of(made))
         if made:
             table["keys"] = keys.table_of(made, model.max_obj_ptrs_in_encoder)
         entries.append(_trunk_entry(table))
-        say(f"{table['file']}: {len(table['block'])} blocks, "
+        say(f"{table['file']}: {len(table[blocks.KEY])} blocks, "
             f"{(folder / table['file']).stat().st_size / 1e6:.1f} MB, "
             f"{table['flops'] / 1e9:.2f} GFLOP")
     entries += [_table_entry(title, table) for title, table in beside.items()]
@@ -143,10 +143,11 @@ def _graph_entry(graph, precision, digest, work):
 
 
 def _trunk_entry(table):
-    own = {key: value for key, value in table.items() if key not in ("block", "keys")}
-    entry = _table_entry("trunk",
-                         own) + (_table_entry("trunk.keys", table["keys"]) if "keys" in table else "")
-    return entry + "".join(_table_entry("[trunk.block]", block) for block in table["block"])
+    listed = {key: value for key, value in table.items() if key in ("block", "repvit")}
+    entry = _table_entry("trunk", {key: value for key, value in table.items() if key not in listed | {"keys": 0}})
+    entry += _table_entry("trunk.keys", table["keys"]) if "keys" in table else ""
+    return entry + "".join(
+        _table_entry(f"[trunk.{key}]", block) for key, blocks in listed.items() for block in blocks)
 
 
 def _table_entry(title, table):

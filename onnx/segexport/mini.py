@@ -32,12 +32,12 @@ GAINS = {
 class SmallRepVit(nn.Module):
     """A RepViT trunk of any width, with the interface of EdgeTAM's TimmBackbone."""
 
-    def __init__(self):
+    def __init__(self, widths=TRUNK, blocks=BLOCKS, **options):
         super().__init__()
         from timm.models.repvit import RepVit
 
-        net = RepVit(embed_dim=TRUNK, depth=BLOCKS, mlp_ratio=2, num_classes=0, legacy=False)
-        self.channel_list = list(TRUNK[::-1])
+        net = RepVit(embed_dim=widths, depth=blocks, mlp_ratio=2, num_classes=0, **options)
+        self.channel_list = list(widths[::-1])
         self.body = nn.ModuleDict({"stem": net.stem, "stages": net.stages})
 
     def forward(self, x):

@@ -11,20 +11,42 @@ import numpy as np
 from scipy.special import erf
 
 
-class TrunkRun:
+def trunk_run(table, tensors, half=False):
+    """The program of a trunk's kind."""
+    return (HieraRun if "block" in table else RepVitRun)(table, tensors, half)
+
+
+class _Run:
     """Tokens y [1,g,g,C] to the tokens behind each stage."""
+
+    KEY = ""  # of the blocks' list
 
     def __init__(self, table, tensors, half=False):
         self.table, self.tensors, self.half = table, tensors, half
 
     def __call__(self, y):
         x, stages = np.asarray(y, np.float32)[0], []
-        for at, block in enumerate(self.table["block"]):
+        for at, block in enumerate(self.table[self.KEY]):
             assert x.shape == (block["grid"], block["grid"], block["dim"]), (at, x.shape)
             x = self._block(x, block, at)
             if at in self.table["ends"]:
                 stages.append(x[None])
         return stages
+
+    def _product(self, x, at, name):
+        return x @ self._get(at, name, "weight").T + self._get(at, name, "bias")
+
+    def _get(self, at, name, part):
+        return self.tensors[f"blocks.{at}.{name}.{part}"].astype(np.float32)
+
+    def _round(self, x):
+        return x.astype(np.float16).astype(np.float32) if self.half else x.astype(np.float32)
+
+
+class HieraRun(_Run):
+    """Tokens are f32 between blocks."""
+
+    KEY = "block"
 
     def _block(self, x, block, at):
         n = self._normalize(x, at, "norm1")
@@ -36,8 +58,7 @@ class TrunkRun:
         a = self._round(self._attend(qkv, self._get(at, "qkv", "bias"), block))
         x = x + self._product(a, at, "proj")
         h = self._round(self._product(self._normalize(x, at, "norm2"), at, "up"))
-        h = self._round(np.float32(0.5) * h * (1 + erf(h / np.float32(math.sqrt(2)))))
-        return x + self._product(h, at, "down")
+        return x + self._product(self._round(gelu(h)), at, "down")
 
     def _attend(self, qkv, bias, block):
         """Of qkv [g,g,3*columns]; [g,g,columns], or half the side where it is pooled."""
@@ -67,14 +88,34 @@ class TrunkRun:
         spread = np.sqrt(((x - mean) ** 2).mean(axis=-1, keepdims=True) + np.float32(1e-6))
         return self._round((x - mean) / spread * self._get(at, name, "weight") + self._get(at, name, "bias"))
 
-    def _product(self, x, at, name):
-        return x @ self._get(at, name, "weight").T + self._get(at, name, "bias")
 
-    def _get(self, at, name, part):
-        return self.tensors[f"blocks.{at}.{name}.{part}"].astype(np.float32)
+class RepVitRun(_Run):
+    """Tokens are f16 between blocks, and between the layers of one."""
 
-    def _round(self, x):
-        return x.astype(np.float16).astype(np.float32) if self.half else x.astype(np.float32)
+    KEY = "repvit"
+
+    def _block(self, x, block, at):
+        x = self._round(self._depthwise(x, block["stride"], at))
+        if block["squeeze"]:
+            mean = x.mean(axis=(0, 1))
+            hidden = np.maximum(self._product(mean, at, "squeeze"), 0)
+            x = self._round(x / (1 + np.exp(-self._product(hidden, at, "excite"))))
+        if block["dim"] != block["dim_out"]:
+            x = self._round(self._product(x, at, "pw"))
+        h = self._round(gelu(self._product(x, at, "up")))
+        return self._round(x + self._product(h, at, "down"))
+
+    def _depthwise(self, x, stride, at):
+        side, weight = len(x), self._get(at, "dw", "weight")
+        padded = np.pad(x, ((1, 1), (1, 1), (0, 0)))
+        places = [padded[row : row + side : stride, column : column + side : stride]
+                  for row in range(3) for column in range(3)]
+        return sum(place * of for place, of in zip(places, weight, strict=True)) + self._get(at, "dw", "bias")
+
+
+def gelu(x):
+    """The exact one."""
+    return np.float32(0.5) * x * (1 + erf(x / np.float32(math.sqrt(2))))
 
 
 def pool(x):
@@ -89,11 +130,14 @@ def softmax(scores):
 
 
 def as_in_file(trunk):
-    """Gives a HieraTrunk's products the values that the file of weights has of them, so that both
-    compute the same function."""
+    """Gives the layers of a HieraTrunk, or of RepVitBlocks, the values that the file of weights has
+    of them, so that both compute the same function."""
     for block in trunk.blocks:
-        halves = [block.q, block.k, block.v, block.up] + [block.skip] * (block.skip is not None)
-        values = [value for layer in halves
-                  for value in (layer.weight, layer.bias)] + [block.proj.weight, block.down.weight]
+        if hasattr(block, "depthwise"):
+            values = [layer.weight for layer in block.layers().values()]
+        else:
+            halves = [block.q, block.k, block.v, block.up] + [block.skip] * (block.skip is not None)
+            values = [value for layer in halves for value in (layer.weight, layer.bias)]
+            values += [block.proj.weight, block.down.weight]
         for value in values:
             value.data = value.data.half().float()

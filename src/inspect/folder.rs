@@ -14,7 +14,7 @@ use runtime::engine::freshness::{damaged, damaged_weights};
 use runtime::engine::{BuildCost, EngineManifest, PlanRecord};
 use tensorrt::onnx_file::OnnxSummary;
 use vos::bundle::manifest::Tensor;
-use vos::bundle::{Bundle, FusedPart, Graph, Role, Trunk, TrunkBlock, WeightsRecord};
+use vos::bundle::{Bundle, FusedPart, Graph, Role, Trunk, WeightsRecord};
 
 /// How deep below a folder manifests are looked for: engines/<platform>/<model>.
 const DEEPEST: usize = 2;
@@ -64,6 +64,8 @@ pub struct TrunkLine {
     pub file: String,
     /// Bytes of the weights.
     pub bytes: u64,
+    /// The network of its blocks: `Hiera` or `RepViT`.
+    pub kind: &'static str,
     /// Number of blocks.
     pub blocks: usize,
     /// Sides of the maps after its stages, tokens.
@@ -209,13 +211,14 @@ fn part_line(record: WeightsRecord<'_>, problem: Option<String>) -> PartLine {
 }
 
 fn trunk_line(trunk: &Trunk, problem: Option<String>) -> TrunkLine {
-    let last = || trunk.ends.iter().filter_map(|end| trunk.blocks.get(*end));
+    let stages = || trunk.stages().into_iter().flatten();
     TrunkLine {
         file: trunk.file.clone(),
         bytes: trunk.bytes(),
-        blocks: trunk.blocks.len(),
-        grids: last().map(TrunkBlock::grid_out).collect(),
-        columns: last().map(|block| block.dim_out).collect(),
+        kind: trunk.blocks.kind(),
+        blocks: trunk.blocks.count(),
+        grids: stages().map(|map| map.grid).collect(),
+        columns: stages().map(|map| map.columns).collect(),
         flops: trunk.flops,
         problem,
     }

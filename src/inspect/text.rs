@@ -187,10 +187,11 @@ fn trunk(trunk: &TrunkLine) -> String {
     let stages: Vec<String> =
         stages.map(|(grid, columns)| format!("{grid} x {grid} x {columns}")).collect();
     format!(
-        "  trunk: {}, {} MB, {} blocks, {:.1} GFLOP; tokens after its stages {}\n",
+        "  trunk: {}, {} MB, {} {} blocks, {:.1} GFLOP; tokens after its stages {}\n",
         trunk.file,
         megabytes(trunk.bytes),
         trunk.blocks,
+        trunk.kind,
         trunk.flops as f64 / 1e9,
         stages.join(", ")
     )

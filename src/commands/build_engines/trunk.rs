@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use cuda::Gpu;
 use cuda::Missed;
 use cuda::cublaslt::{Choices, CublasLt, CublasLtError};
-use kernels::{autotune, autotuned_kernels, gemm_shapes};
+use kernels::{TrunkSource, autotune, autotuned_kernels, gemm_shapes};
 use runtime::engine::{EngineManifest, open_part};
 use vos::bundle::Trunk;
 
@@ -23,7 +23,9 @@ const CHOICE: Duration = Duration::from_secs(120);
 /// # Errors
 /// Matmuls that cuBLASLt cannot compute, too little memory, or a manifest that cannot be written.
 pub fn choose(dir: &Path, manifest: &mut EngineManifest) -> Result<Option<String>> {
-    let Some(shapes) = manifest.trunk().map(gemm_shapes) else {
+    // RepViT's products are no library's.
+    let blocks = manifest.trunk().and_then(|trunk| trunk.blocks.hiera());
+    let Some(shapes) = blocks.map(gemm_shapes) else {
         return Ok(None);
     };
     let gpu = manifest.gpu(&Gpu::open(0)?);
@@ -41,10 +43,12 @@ pub fn choose(dir: &Path, manifest: &mut EngineManifest) -> Result<Option<String
         return Ok(None);
     }
     let measure = || -> Result<Choices> {
-        let trunk = manifest.trunk().context("no trunk")?;
-        let weights = open_part::<Trunk>(dir, manifest)?;
-        let blocks = (0..trunk.blocks.len()).map(|at| weights.block(at));
-        autotune(&gpu, trunk, &blocks.collect::<Result<Vec<_>>>()?, CHOICE)
+        let (trunk, blocks) = manifest.trunk().zip(blocks).context("no trunk")?;
+        let file = open_part::<Trunk>(dir, manifest)?;
+        let weights = (0..blocks.len()).map(|at| file.hiera_block(at));
+        let weights = weights.collect::<Result<Vec<_>>>()?;
+        let ends = &trunk.ends;
+        autotune(&gpu, &TrunkSource { blocks, ends, weights: &weights, choices: None }, CHOICE)
     };
     let choices = measure()
         .context("the trunk's matmuls could not be autotuned; bench uses cuBLASLt's heuristic")?;

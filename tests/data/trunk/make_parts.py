@@ -22,7 +22,7 @@ HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[2]
 sys.path[:0] = [str(HERE.parent / "fused"), str(ROOT / "onnx")]
 import make_bundle as hand_made  # noqa: E402
-from segexport import flops, graphs, trunk  # noqa: E402
+from segexport import graphs, trunk, work  # noqa: E402
 from segexport.encoder import Encoder  # noqa: E402
 from segexport.manifest import _graph_entry, _trunk_entry  # noqa: E402
 from segexport.onnx_write import to_onnx  # noqa: E402
@@ -80,7 +80,7 @@ def write(graph, folder):
     proto = to_onnx(graph)
     data = proto.SerializeToString()
     (folder / f"{graph.role}.onnx").write_bytes(data)
-    return _graph_entry(graph, "fp32", hashlib.sha256(data).hexdigest(), flops.count(proto))
+    return _graph_entry(graph, "fp32", hashlib.sha256(data).hexdigest(), work.count(proto))
 
 
 def main(folder):
@@ -88,7 +88,7 @@ def main(folder):
     features = [graphs.Port(name, "f", tuple(shape)) for name, _, shape in hand_made.FEATURES]
     whole = graphs.Graph("encoder", made, [graphs.Port("image", "f", (1, 3, SIDE, SIDE))], features)
     entries = [write(graph, folder) for graph in (whole, *graphs.around_trunk(made, SIDE, features))]
-    entries.append(_trunk_entry(trunk.write(made.trunk, folder)))
+    entries.append(_trunk_entry(trunk.write(trunk.blocks_of(made.trunk, SIDE), folder)))
     (folder / "graphs.toml").write_text("\n".join(entries))
 
 

@@ -16,7 +16,7 @@ use crate::gemm::{GemmKernels, GemmLayerNormKernels};
 use crate::window_attention::{WindowAttention, WindowShape};
 use cuda::cublaslt::{ALIGNMENT, Choices, CublasLt, Matmul, MatmulShape};
 use cuda::{Gpu, View};
-use vos::bundle::trunk::TrunkBlock;
+use vos::bundle::trunk::HieraBlock;
 
 /// Bytes of the counter of a split-K GEMM: each GEMM has a workspace as small as this for itself.
 pub(super) const COUNTER: usize = ALIGNMENT;
@@ -90,7 +90,7 @@ impl BlockBuilder<'_> {
     /// One block between `x` and `residual`.
     pub fn block(
         &mut self,
-        block: &TrunkBlock,
+        block: &HieraBlock,
         weights: DeviceBlock,
         x: &View,
         residual: &View,
@@ -197,10 +197,10 @@ impl BlockBuilder<'_> {
         self.choices?.of(shape)?.kernel.as_deref()
     }
 
-    fn attention(&mut self, block: &TrunkBlock) -> Result<BlockAttention> {
+    fn attention(&mut self, block: &HieraBlock) -> Result<BlockAttention> {
         let (heads, depth) = (block.heads, block.depth());
         if block.window > 0 {
-            let TrunkBlock { grid, window, pooled, .. } = *block;
+            let HieraBlock { grid, window, pooled, .. } = *block;
             let shape = WindowShape { grid, window, heads, depth, pooled };
             return Ok(BlockAttention::Window(self.kernels.window_attention(shape)?));
         }

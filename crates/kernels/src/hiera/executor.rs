@@ -26,14 +26,17 @@ use crate::attention::AttentionKernels;
 use crate::gemm::{GemmKernels, GemmLayerNormKernels};
 use cuda::cublaslt::{ALIGNMENT, Choices, CublasLt, Library, Matmul, PdlKernels};
 use cuda::{Gpu, LaunchMode, MemoryTag, Stream, View};
-use vos::bundle::trunk::{BlockWeights, Trunk};
+use vos::bundle::trunk::{HieraBlock, HieraWeights, STAGES};
 
 /// Shape, weights and autotuned choices of a trunk.
+#[derive(Clone, Copy)]
 pub struct TrunkSource<'a> {
     /// Its blocks.
-    pub trunk: &'a Trunk,
+    pub blocks: &'a [HieraBlock],
+    /// The last block of each stage.
+    pub ends: &'a [usize; STAGES],
     /// Of each block.
-    pub weights: &'a [BlockWeights<'a>],
+    pub weights: &'a [HieraWeights<'a>],
     /// Autotuned algorithms and kernels; those of another library or GPU are ignored.
     pub choices: Option<&'a Choices>,
 }
@@ -55,8 +58,8 @@ pub struct TrunkExecutor {
 
 impl TrunkExecutor {
     /// Bytes of scratch memory that a trunk needs.
-    pub fn scratch_bytes(trunk: &Trunk) -> usize {
-        Scratch::of(trunk).bytes()
+    pub fn scratch_bytes(blocks: &[HieraBlock]) -> usize {
+        Scratch::of(blocks).bytes()
     }
 
     /// Copies the weights to the device. `maps`: f32 memory of each stage's tokens, the first with
@@ -74,21 +77,21 @@ impl TrunkExecutor {
         scratch: &View,
         stream: &Stream,
     ) -> Result<Self> {
-        let TrunkSource { trunk, weights, choices } = *source;
+        let TrunkSource { blocks: shapes, ends, weights, choices } = *source;
         ensure!(
-            maps.len() == trunk.ends.len() && weights.len() == trunk.blocks.len(),
+            maps.len() == ends.len() && weights.len() == shapes.len(),
             "{} maps and the weights of {} blocks for a trunk of {} stages and {} blocks",
             maps.len(),
             weights.len(),
-            trunk.ends.len(),
-            trunk.blocks.len()
+            ends.len(),
+            shapes.len()
         );
         let library = CublasLt::open(gpu)?;
         log::debug!("the trunk's GEMMs: {library}");
         let choices = choices.filter(|choices| choices.fit(&library));
         let kernels = HieraKernels::load(gpu)?;
         let loaded = weights::load(gpu, weights, stream)?;
-        let gemms = trunk.blocks.iter().map(BlockGemms::count).sum::<usize>();
+        let gemms = shapes.iter().map(BlockGemms::count).sum::<usize>();
         let counters = View::new(&gpu.tagged(MemoryTag::Scratch), COUNTER * gemms)?;
         // Autotuned choices name their kernels: no other is loaded.
         let wanted = |name: &str| {
@@ -97,7 +100,7 @@ impl TrunkExecutor {
             };
             choices.is_none_or(named)
         };
-        let has = |columns| trunk.blocks.iter().any(|block| block.dim_out == columns);
+        let has = |columns| shapes.iter().any(|block| block.dim_out == columns);
         let mut builder = BlockBuilder {
             gpu,
             kernels,
@@ -107,7 +110,7 @@ impl TrunkExecutor {
             layernorm_kernels: GemmLayerNormKernels::load_if_supported(gpu, |name, columns| {
                 wanted(name) && has(columns)
             }),
-            scratch: Scratch::of(trunk),
+            scratch: Scratch::of(shapes),
             memory: scratch,
             choices,
             cublaslt: Vec::new(),
@@ -117,11 +120,11 @@ impl TrunkExecutor {
             counters,
             counted: 0,
         };
-        let mut blocks = Vec::with_capacity(trunk.blocks.len());
+        let mut blocks = Vec::with_capacity(shapes.len());
         let mut stage = 0;
-        for (at, (block, weights)) in trunk.blocks.iter().zip(loaded).enumerate() {
+        for (at, (block, weights)) in shapes.iter().zip(loaded).enumerate() {
             let before = stage;
-            if at > 0 && trunk.ends.contains(&(at - 1)) {
+            if at > 0 && ends.contains(&(at - 1)) {
                 stage += 1;
             }
             let map = |stage: usize| maps.get(stage).context("more stages than maps");

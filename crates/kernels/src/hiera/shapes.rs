@@ -4,7 +4,7 @@ The GEMMs of Hiera's blocks, and the memory that they share with the engines aro
 
 use cuda::Element;
 use cuda::cublaslt::{ALIGNMENT, MatmulShape};
-use vos::bundle::trunk::{Trunk, TrunkBlock};
+use vos::bundle::trunk::HieraBlock;
 
 /// Bytes of an f16.
 pub(super) const F16: usize = 2;
@@ -22,7 +22,7 @@ pub(super) struct BlockGemms {
 }
 
 impl BlockGemms {
-    pub fn of(block: &TrunkBlock) -> Self {
+    pub fn of(block: &HieraBlock) -> Self {
         let (rows, rows_out) = (block.tokens(), block.tokens_out());
         let (columns, columns_out) = (block.dim, block.dim_out);
         let f16 = |m, n, k| MatmulShape { m, n, k, output: Element::F16, residual: false };
@@ -42,15 +42,15 @@ impl BlockGemms {
     }
 
     /// How many they are.
-    pub fn count(block: &TrunkBlock) -> usize {
+    pub fn count(block: &HieraBlock) -> usize {
         if block.skips() { 5 } else { 4 }
     }
 }
 
 /// The GEMMs of all blocks, each shape once.
-pub fn gemm_shapes(trunk: &Trunk) -> Vec<MatmulShape> {
+pub fn gemm_shapes(blocks: &[HieraBlock]) -> Vec<MatmulShape> {
     let mut all = Vec::new();
-    for block in &trunk.blocks {
+    for block in blocks {
         let BlockGemms { skip, qkv, proj, up, down } = BlockGemms::of(block);
         for shape in skip.into_iter().chain([qkv, proj, up, down]) {
             if !all.contains(&shape) {
@@ -71,9 +71,9 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    pub fn of(trunk: &Trunk) -> Self {
+    pub fn of(blocks: &[HieraBlock]) -> Self {
         let mut most = Self::default();
-        for block in &trunk.blocks {
+        for block in blocks {
             let (rows, rows_out) = (block.tokens(), block.tokens_out());
             let narrow = (rows * block.dim).max(rows_out * block.dim_out);
             let wide = (rows * 3 * block.dim_out).max(rows_out * MLP_RATIO * block.dim_out);

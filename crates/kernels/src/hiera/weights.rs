@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 pub(super) use crate::device_weights::Affine;
 use crate::device_weights::DeviceWeights;
 use cuda::{Gpu, Stream, View};
-use vos::bundle::trunk::{BlockWeights, LayerBytes};
+use vos::bundle::trunk::{HieraWeights, LayerBytes};
 
 /// The weights of one block.
 pub(super) struct DeviceBlock {
@@ -30,7 +30,7 @@ pub(super) struct DeviceBlock {
 /// Too little memory, or another error of the driver.
 pub(super) fn load(
     gpu: &Gpu,
-    blocks: &[BlockWeights],
+    blocks: &[HieraWeights],
     stream: &Stream,
 ) -> Result<Vec<DeviceBlock>> {
     let mut tensors = Vec::new();
@@ -64,8 +64,8 @@ pub(super) fn load(
 }
 
 /// A block's layers in the order of their use, which is their order in memory.
-fn layers<'a>(block: &BlockWeights<'a>) -> Vec<(&'static str, LayerBytes<'a>)> {
-    let BlockWeights { norm1, skip, qkv, proj, norm2, up, down } = *block;
+fn layers<'a>(block: &HieraWeights<'a>) -> Vec<(&'static str, LayerBytes<'a>)> {
+    let HieraWeights { norm1, skip, qkv, proj, norm2, up, down } = *block;
     let all = [
         ("norm1", Some(norm1)),
         ("skip", skip),

@@ -6,12 +6,12 @@ folder's manifest holds its weights' hash and its autotuned choices.
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::engine::{EngineManifest, open_part};
 use cuda::{Gpu, Stream, View};
 use kernels::{AttentionKernels, TrunkExecutor, TrunkSource};
-use vos::bundle::trunk::{BlockWeights, Trunk};
+use vos::bundle::trunk::{HieraWeights, Trunk, TrunkBlocks};
 use vos::bundle::{MemoryKeyProjWeights, TrunkWeights};
 
 /// The trunk that a folder's engines surround.
@@ -62,16 +62,19 @@ impl TrunkFile {
         scratch: &View,
         stream: &Stream,
     ) -> Result<TrunkExecutor> {
-        let weights = self.open()?;
-        let blocks = (0..self.trunk.blocks.len()).map(|at| weights.block(at));
-        let blocks: Vec<BlockWeights> = blocks.collect::<Result<_>>()?;
+        let TrunkBlocks::Hiera(blocks) = &self.trunk.blocks else {
+            bail!("there are no kernels for the blocks of a {}", self.trunk.blocks.kind());
+        };
+        let file = self.open()?;
+        let weights = (0..blocks.len()).map(|at| file.hiera_block(at));
+        let weights: Vec<HieraWeights> = weights.collect::<Result<_>>()?;
         let choices = self.manifest.products.as_ref();
-        let source = TrunkSource { trunk: &self.trunk, weights: &blocks, choices };
+        let source = TrunkSource { blocks, ends: &self.trunk.ends, weights: &weights, choices };
         TrunkExecutor::new(gpu, &source, attention, maps, scratch, stream)
     }
 
     /// Bytes of scratch memory that it needs.
     pub fn scratch_bytes(&self) -> u64 {
-        TrunkExecutor::scratch_bytes(&self.trunk) as u64
+        self.trunk.blocks.hiera().map_or(0, TrunkExecutor::scratch_bytes) as u64
     }
 }

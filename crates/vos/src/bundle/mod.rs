@@ -35,7 +35,7 @@ pub use memory_key_proj::{MemoryKeyProjShape, MemoryKeyProjWeights, TimeWeights}
 pub use part_graph::PartGraph;
 pub use role::Role;
 pub use tensors::Tensor as FileTensor;
-pub use trunk::{BlockWeights, Trunk, TrunkBlock, TrunkWeights};
+pub use trunk::{HieraBlock, HieraWeights, RepVitBlock, RepVitWeights, Trunk, TrunkWeights};
 
 /// An opened bundle.
 #[derive(Clone, Debug)]

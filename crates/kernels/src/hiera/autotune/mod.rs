@@ -24,7 +24,6 @@ use crate::gemm;
 use cuda::cublaslt::{Choice, Choices, Matmul};
 use cuda::{Capturable, CapturedGraph, Event, Gpu, MemoryTag, Stream, View};
 use trials::{Clock, Trials, tune_algorithm, tune_gemm_impls, tune_pdl};
-use vos::bundle::trunk::{BlockWeights, Trunk};
 use vos::noise::Noise;
 
 mod trials;
@@ -57,11 +56,11 @@ impl StandaloneTrunk {
     pub fn new(gpu: &Gpu, source: &TrunkSource, stream: &Stream) -> Result<Self> {
         let memory = gpu.tagged(MemoryTag::Scratch);
         let map = |end: &usize| {
-            let block = source.trunk.blocks.get(*end).context("a stage ends at no block")?;
+            let block = source.blocks.get(*end).context("a stage ends at no block")?;
             Ok(View::new(&memory, 4 * block.tokens_out() * block.dim_out)?)
         };
-        let maps: Vec<View> = source.trunk.ends.iter().map(map).collect::<Result<_>>()?;
-        let scratch = View::new(&memory, TrunkExecutor::scratch_bytes(source.trunk))?;
+        let maps: Vec<View> = source.ends.iter().map(map).collect::<Result<_>>()?;
+        let scratch = View::new(&memory, TrunkExecutor::scratch_bytes(source.blocks))?;
         let attention = AttentionKernels::load(gpu)?;
         let executor = TrunkExecutor::new(gpu, source, Some(&attention), &maps, &scratch, stream)?;
         Ok(Self { executor, maps })
@@ -128,19 +127,14 @@ fn random_tokens(count: usize) -> Vec<f32> {
     Noise::new(SEED, "tokens of a trunk").normals(count)
 }
 
-/// Autotunes a trunk. Nothing else should run on the GPU. Takes some seconds, and not much longer
+/// Autotunes a trunk, whatever was chosen before. Nothing else should run on the GPU. Takes some seconds, and not much longer
 /// than `within`: a GEMM without a trial by then keeps cuBLASLt's heuristic.
 ///
 /// # Errors
 /// As [`TrunkExecutor::new`], or another error of the driver.
-pub fn autotune(
-    gpu: &Gpu,
-    trunk: &Trunk,
-    weights: &[BlockWeights],
-    within: Duration,
-) -> Result<Choices> {
+pub fn autotune(gpu: &Gpu, source: &TrunkSource, within: Duration) -> Result<Choices> {
     let stream = gpu.stream()?;
-    let source = TrunkSource { trunk, weights, choices: None };
+    let source = TrunkSource { choices: None, ..*source };
     let mut alone = StandaloneTrunk::new(gpu, &source, &stream)?;
     alone.executor.grow_workspace(gpu)?;
     let tokens = alone.maps.first().context("a trunk without stages")?;

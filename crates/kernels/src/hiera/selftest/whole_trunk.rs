@@ -16,7 +16,7 @@ use crate::selftest::{Bench, Checked, Launches, POISON, TimedRuns, Topic, bytes_
 use cuda::cublaslt::{Choices, CublasLt, CublasLtError, PdlKernels};
 use cuda::{CapturedGraph, Missed, Stream};
 use vos::bundle::FusedPart;
-use vos::bundle::trunk::{BlockWeights, LayerBytes, Trunk, TrunkBlock};
+use vos::bundle::trunk::{HieraBlock, HieraWeights, LayerBytes, Trunk, TrunkBlocks};
 
 const NAME: &str = "trunk whole";
 /// With the choices of an autotuning of [`BUDGET`].
@@ -115,7 +115,7 @@ impl Model {
                 let whole = self.whole.contains(&blocks.len()) && !pooled;
                 let factor = if pooled { 2 } else { 1 };
                 heads *= factor;
-                blocks.push(TrunkBlock {
+                blocks.push(HieraBlock {
                     dim,
                     dim_out: dim * factor,
                     heads,
@@ -133,7 +133,7 @@ impl Model {
             sha256: String::new(),
             flops: 0,
             ends,
-            blocks,
+            blocks: TrunkBlocks::Hiera(blocks),
             keys: None,
         }
     }
@@ -176,13 +176,15 @@ fn judge(bench: &Bench) -> Result<(), String> {
     let seed = bench.seed;
     let make = |model: &&Model| {
         let trunk = model.trunk();
-        let drawn = Drawn::new(seed, &trunk);
+        let drawn = Drawn::new(seed, trunk.blocks.hiera().unwrap_or_default());
         (trunk, drawn)
     };
     bench.each(&cases, make, |model, (trunk, drawn)| {
-        let weights = drawn.blocks(&trunk);
+        let blocks = trunk.blocks.hiera().unwrap_or_default();
+        let weights = drawn.blocks(blocks);
+        let (ends, weights) = (&trunk.ends, &weights[..]);
         let laid_out = |choices: Option<&Choices>| {
-            let source = TrunkSource { trunk: &trunk, weights: &weights, choices };
+            let source = TrunkSource { blocks, ends, weights, choices };
             trunk.check().and_then(|()| StandaloneTrunk::new(bench.gpu, &source, &bench.stream))
         };
         let mut tokens = Vec::new();
@@ -193,8 +195,9 @@ fn judge(bench: &Bench) -> Result<(), String> {
             let checked = check(bench, alone, &mut found)?;
             alike(&found, &tokens).map(|()| checked)
         };
-        let chosen = autotune(bench.gpu, &trunk, &weights, BUDGET)
-            .and_then(|choices| as_first(&laid_out(Some(&choices))?));
+        let chosen =
+            autotune(bench.gpu, &TrunkSource { blocks, ends, weights, choices: None }, BUDGET)
+                .and_then(|choices| as_first(&laid_out(Some(&choices))?));
         bench.found(row(CHOSEN, model.name, chosen));
         for (name, last, pdl) in custom.iter().copied() {
             let checked = laid_out(None).and_then(|alone| {
@@ -216,8 +219,8 @@ struct Drawn {
 }
 
 impl Drawn {
-    fn new(seed: u64, trunk: &Trunk) -> Self {
-        let widest = trunk.blocks.iter().map(|block| block.dim_out).max().unwrap_or(0);
+    fn new(seed: u64, blocks: &[HieraBlock]) -> Self {
+        let widest = blocks.iter().map(|block| block.dim_out).max().unwrap_or(0);
         let values = drawn(seed, "trunk weights");
         // The output of a block is then about as large as its input.
         let scale = 1.0 / (widest as f32).sqrt();
@@ -238,13 +241,13 @@ impl Drawn {
         LayerBytes { weight: &self.halves[..2 * rows * columns], bias: &bias[..width * rows] }
     }
 
-    fn blocks(&self, trunk: &Trunk) -> Vec<BlockWeights<'_>> {
-        trunk.blocks.iter().map(|block| self.block(block)).collect()
+    fn blocks(&self, blocks: &[HieraBlock]) -> Vec<HieraWeights<'_>> {
+        blocks.iter().map(|block| self.block(block)).collect()
     }
 
-    fn block(&self, block: &TrunkBlock) -> BlockWeights<'_> {
+    fn block(&self, block: &HieraBlock) -> HieraWeights<'_> {
         let (d, e) = (block.dim, block.dim_out);
-        BlockWeights {
+        HieraWeights {
             norm1: self.norm(d),
             skip: block.skips().then(|| self.linear(e, d, 2)),
             qkv: self.linear(3 * e, d, 2),

@@ -1,65 +1,65 @@
 /*!
-The tensors of a trunk's blocks, and of the memory attention's keys, in the trunk's file.
+The layers of a trunk's blocks, and of the memory attention's keys, in the trunk's file.
 */
 
 use anyhow::{Context, Result};
 use safetensors::tensor::Dtype;
 
-use super::{TrunkBlock, TrunkWeights};
+use super::Trunk;
+use crate::bundle::fused_part::WeightsFile;
 use crate::bundle::memory_key_proj::MemoryKeyProjWeights;
 use crate::bundle::tensors::Tensor;
+
+/// The weights' file.
+pub type TrunkWeights = WeightsFile<Trunk>;
 
 /// A weight and the bias that belongs to it, as little-endian bytes, row by row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayerBytes<'a> {
-    /// Of a product f16\[columns out, columns in\]; of a normalization f32\[columns\].
+    /// Of a product f16\[columns out, columns in\]; of a normalization f32\[columns\]; of a
+    /// depthwise convolution f16\[places, columns\].
     pub weight: &'a [u8],
     /// \[columns out\], f16 or f32.
     pub bias: &'a [u8],
 }
 
-/// What one block computes with, d columns in and e out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BlockWeights<'a> {
-    /// f32\[d\], bias f32.
-    pub norm1: LayerBytes<'a>,
-    /// f16\[e,d\], bias f16; only where d and e differ.
-    pub skip: Option<LayerBytes<'a>>,
-    /// f16\[3e,d\], bias f16; rows \[q|k|v\]\[head\]\[depth\], those of q times depth^-0.5.
-    pub qkv: LayerBytes<'a>,
-    /// f16\[e,e\], bias f32.
-    pub proj: LayerBytes<'a>,
-    /// f32\[e\], bias f32.
-    pub norm2: LayerBytes<'a>,
-    /// f16\[4e,e\], bias f16.
-    pub up: LayerBytes<'a>,
-    /// f16\[e,4e\], bias f32.
-    pub down: LayerBytes<'a>,
+/// Types of a weight and its bias.
+pub(super) type Types = [Dtype; 2];
+pub(super) const FLOAT: Types = [Dtype::F32, Dtype::F32];
+pub(super) const HALF: Types = [Dtype::F16, Dtype::F16];
+pub(super) const MIXED: Types = [Dtype::F16, Dtype::F32];
+
+/// Tensors of the layers of one block.
+pub(super) struct Layers {
+    at: usize,
+    pub all: Vec<Tensor>,
 }
 
-/// All tensors of these blocks, each block's in the order of its work.
-pub(super) fn tensors(blocks: &[TrunkBlock]) -> Vec<Tensor> {
-    let mut all = Vec::new();
-    for (at, block) in blocks.iter().enumerate() {
-        let (d, e) = (block.dim, block.dim_out);
-        let (half, float) = (Dtype::F16, Dtype::F32);
-        let mut put = |layer: &str, shape: &[usize], weight: Dtype, bias: Dtype| {
-            let name = |part: &str| format!("blocks.{at}.{layer}.{part}");
-            let rows = shape.iter().take(1).copied().collect();
-            all.push(Tensor { name: name("weight"), dtype: weight, shape: shape.to_vec() });
-            all.push(Tensor { name: name("bias"), dtype: bias, shape: rows });
-        };
-        put("norm1", &[d], float, float);
-        if block.skips() {
-            put("skip", &[e, d], half, half);
-        }
-        put("qkv", &[3 * e, d], half, half);
-        put("proj", &[e, e], half, float);
-        put("norm2", &[e], float, float);
-        put("up", &[4 * e, e], half, half);
-        put("down", &[e, 4 * e], half, float);
+impl Layers {
+    /// Of block `at`; none yet.
+    pub fn of(at: usize) -> Self {
+        Self { at, all: Vec::new() }
     }
-    all
+
+    /// Adds a layer whose bias has a value for each of the weight's rows.
+    pub fn put(&mut self, layer: &str, shape: &[usize], types: Types) {
+        let rows = shape.iter().take(1).copied().collect();
+        self.put_with_bias(layer, shape.to_vec(), rows, types);
+    }
+
+    /// Adds a layer with a bias of this shape.
+    pub fn put_with_bias(
+        &mut self,
+        layer: &str,
+        weight: Vec<usize>,
+        bias: Vec<usize>,
+        [of_weight, of_bias]: Types,
+    ) {
+        let name = |part: &str| format!("blocks.{}.{layer}.{part}", self.at);
+        let (of, with) = (name("weight"), name("bias"));
+        self.all.push(Tensor { name: of, dtype: of_weight, shape: weight });
+        self.all.push(Tensor { name: with, dtype: of_bias, shape: bias });
+    }
 }
 
 impl TrunkWeights {
@@ -71,27 +71,18 @@ impl TrunkWeights {
         self.has("keys.weight").then(|| MemoryKeyProjWeights::of(self)).transpose()
     }
 
-    /// Block `at`'s.
-    ///
-    /// # Errors
-    /// There is no such block.
-    pub fn block(&self, at: usize) -> Result<BlockWeights<'_>> {
-        let affine = |layer: &str| -> Result<LayerBytes<'_>> {
-            let get = |part: &str| self.get(&format!("blocks.{at}.{layer}.{part}"));
-            Ok(LayerBytes { weight: get("weight")?, bias: get("bias")? })
+    /// A layer of block `at`.
+    pub(super) fn layer(&self, at: usize, name: &str) -> Result<LayerBytes<'_>> {
+        let get = |part: &str| {
+            let found = self.get(&format!("blocks.{at}.{name}.{part}"));
+            found.with_context(|| format!("block {at} of the trunk"))
         };
-        let all = || -> Result<BlockWeights<'_>> {
-            let skips = self.has(&format!("blocks.{at}.skip.weight"));
-            Ok(BlockWeights {
-                norm1: affine("norm1")?,
-                skip: skips.then(|| affine("skip")).transpose()?,
-                qkv: affine("qkv")?,
-                proj: affine("proj")?,
-                norm2: affine("norm2")?,
-                up: affine("up")?,
-                down: affine("down")?,
-            })
-        };
-        all().with_context(|| format!("block {at} of the trunk"))
+        Ok(LayerBytes { weight: get("weight")?, bias: get("bias")? })
+    }
+
+    /// The same; none where the block lacks it.
+    pub(super) fn layer_if_any(&self, at: usize, name: &str) -> Result<Option<LayerBytes<'_>>> {
+        let has = self.has(&format!("blocks.{at}.{name}.weight"));
+        has.then(|| self.layer(at, name)).transpose()
     }
 }
