@@ -23,9 +23,6 @@ except ModuleNotFoundError as missing:
 
 # Families whose encoder has --encoder trunk by default, with --segments in fp16.
 TRUNK_BY_DEFAULT = ("sam2.1",)
-# Models whose mask decoder and memory encoder run as CUDA kernels by default: their masks were
-# measured with them over whole clips.
-MEASURED_WITH_KERNELS = ("edgetam", "sam2.1_tiny")
 
 
 def parse():
@@ -53,15 +50,14 @@ def parse():
         choices=("cuda", "engine"),
         help="what computes the mask decoder of the track step. cuda: CUDA kernels; adds a weights file "
              "and the graph track_image; "
-        "needs --segments --precision fp16 (default for EdgeTAM and SAM 2.1 tiny). engine: TensorRT, in "
+        "needs --precision fp16 (default with --segments). engine: TensorRT, in "
         "the last segment",
     )
     parser.add_argument(
         "--memory-encoder",
         choices=("cuda", "engine"),
         help="what computes the memory encoder. cuda: CUDA kernels; adds a weights file; needs --precision "
-             "fp16 (default for "
-        "EdgeTAM and SAM 2.1 tiny with --segments). engine: TensorRT, from the graph memory",
+             "fp16 (default with --segments). engine: TensorRT, from the graph memory",
     )
     parser.add_argument(
         "--encoder-batches",
@@ -92,11 +88,12 @@ def parse():
     if args.memory_encoder == "cuda" and args.precision != "fp16":
         parser.error("--memory-encoder cuda needs --precision fp16: its CUDA kernels compute in fp16")
     if args.encoder is None:
-        kernels_fit = family in TRUNK_BY_DEFAULT and args.precision == "fp16"
-        args.encoder = "trunk" if args.segments and kernels_fit else "engine"
-    measured = args.model in MEASURED_WITH_KERNELS and args.segments and args.precision == "fp16"
-    args.mask_decoder = args.mask_decoder or ("cuda" if measured else "engine")
-    args.memory_encoder = args.memory_encoder or ("cuda" if measured else "engine")
+        blocks_fit = family in TRUNK_BY_DEFAULT and args.precision == "fp16"
+        args.encoder = "trunk" if args.segments and blocks_fit else "engine"
+    # edgetam_mini has other widths than the kernels take.
+    kernels_fit = args.model != "edgetam_mini" and args.segments and args.precision == "fp16"
+    args.mask_decoder = args.mask_decoder or ("cuda" if kernels_fit else "engine")
+    args.memory_encoder = args.memory_encoder or ("cuda" if kernels_fit else "engine")
     if args.verify and not (args.prompt_point or args.prompt_mask):
         parser.error("--verify needs --prompt-point or --prompt-mask")
     if args.verify and args.frames < 20:

@@ -140,14 +140,15 @@ class Options(unittest.TestCase):
                 with mock.patch.object(sys, "argv", command):
                     self.assertEqual(export.parse().encoder, cut if served else "engine", command)
 
-    def test_mask_decoder_and_memory_encoder_run_as_kernels_where_that_was_measured(self):
+    def test_mask_decoder_and_memory_encoder_run_as_kernels_where_these_fit(self):
         import export
 
         engine = ["--mask-decoder", "engine", "--memory-encoder", "engine"]
         for model, flags, wanted in (
             ("edgetam", ["--precision", "fp16", "--segments"], "cuda"),
             ("sam2.1_tiny", ["--precision", "fp16", "--segments"], "cuda"),
-            ("sam2.1_small", ["--precision", "fp16", "--segments"], "engine"),
+            ("sam2.1_large", ["--precision", "fp16", "--segments"], "cuda"),
+            ("edgetam_mini", ["--precision", "fp16", "--segments"], "engine"),
             ("sam2.1_tiny", ["--precision", "fp16"], "engine"),
             ("sam2.1_tiny", ["--precision", "fp32", "--segments"], "engine"),
             ("sam2.1_tiny", ["--precision", "fp16", "--segments", *engine], "engine"),

@@ -241,7 +241,14 @@ pub fn accept_underscores(args: impl IntoIterator<Item = OsString>) -> Vec<OsStr
 /// The command line, with the sections of its help in order.
 pub fn command() -> clap::Command {
     use clap::CommandFactory;
-    headings::in_order(Cli::command())
+    headings::in_order(Cli::command().mut_subcommands(|sub| sub.mut_args(without_empty_variable)))
+}
+
+/// An environment variable without a value counts as unset, as shells' users expect; clap would
+/// ask for the value of a flag that nobody typed.
+fn without_empty_variable(arg: clap::Arg) -> clap::Arg {
+    let empty = |name| std::env::var_os(name).is_some_and(|value| value.is_empty());
+    if arg.get_env().is_some_and(empty) { arg.env(clap::builder::Resettable::Reset) } else { arg }
 }
 
 /// The command line without the hidden subcommands, which only the program itself starts.

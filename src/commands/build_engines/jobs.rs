@@ -52,6 +52,12 @@ pub fn build_all(
         std::fs::create_dir_all(&model.dir).with_context(|| {
             format!("cannot create the engine folder {}; choose another --out", model.dir.display())
         })?;
+        for folder in model.plans.iter().filter_map(|plan| plan.job.timing_cache.as_ref()?.folder())
+        {
+            std::fs::create_dir_all(folder).with_context(|| {
+                format!("cannot create {}; choose another --timing-cache", folder.display())
+            })?;
+        }
         plan_file::remove_litter(&model.dir);
         manifests.push(Mutex::new(manifest_of(model, &resolved.platform.name, args)));
     }

@@ -38,6 +38,12 @@ pub struct Start {
 }
 
 impl TimingFiles {
+    /// The folder of the shared file, which must exist before a build ends; none where that is the
+    /// current one.
+    pub fn folder(&self) -> Option<&Path> {
+        self.shared.parent().filter(|folder| !folder.as_os_str().is_empty())
+    }
+
     /// Those of a graph: `own` is `SHARED.d/<model folder>_<graph>.timing`.
     pub fn new(shared: &Path, model_folder: &str, graph: &str) -> Self {
         let mut folder = shared.as_os_str().to_owned();

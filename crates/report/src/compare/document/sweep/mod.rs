@@ -2,6 +2,7 @@
 A sweep as `sweep.json`, `sweep.csv`, `sweep.md` and a table on the screen.
 */
 
+mod fit;
 mod reading;
 
 use std::io::Write;

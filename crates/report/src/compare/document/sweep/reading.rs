@@ -3,6 +3,7 @@ What a sweep says, in sentences: the fastest point, the slowest stage along each
 without a speed.
 */
 
+use super::fit;
 use crate::compare::judge::{Fastest, SweepResult, SweepRow, fastest};
 use crate::compare::sweep::{Axis, curves};
 
@@ -14,6 +15,8 @@ pub fn remarks(result: &SweepResult) -> Vec<String> {
         lines.extend(
             slowest_stages(&result.axes, &rows).iter().map(|line| format!("{model}: {line}")),
         );
+        let fits = fit::per_object(&result.axes, &rows);
+        lines.extend(fits.iter().map(|line| format!("{model}: {line}")));
         for row in rows.iter().filter(|row| !row.outcome.is_proven()) {
             let why = row.why.as_deref().unwrap_or("no reason");
             lines.push(format!("{model} {}: {}: {why}", row.combination, row.outcome.as_str()));
