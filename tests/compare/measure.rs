@@ -148,7 +148,8 @@ fn a_runner_that_cannot_start_and_a_backend_that_is_not_there_are_told() {
     let said = run(measure(&out, "eager", "1").args(["--python", "/no/such/python"]));
     assert_eq!(said.code, 1);
     assert!(said.err.contains("nothing can be compared"), "{}", said.err);
-    assert!(said.err.contains("cannot start /no/such/python"), "{}", said.err);
+    assert_eq!(said.err.matches("cannot start /no/such/python").count(), 1, "{}", said.err);
+    assert!(said.err.contains("Finished rounds are kept in"), "{}", said.err);
     let out = dir.path().join("gpu");
     let mut command = super::shared::compare(&out);
     command.args([
@@ -164,6 +165,32 @@ fn a_runner_that_cannot_start_and_a_backend_that_is_not_there_are_told() {
     assert_eq!(said.code, 1, "{}", said.out);
     assert!(said.err.contains("ort-cuda: not available: "), "{}", said.err);
     assert!(said.err.to_lowercase().contains("cuda"), "{}", said.err);
+}
+
+/// Rounds of segtrt's side alone answer no question, and what stops one baseline stops the next.
+#[test]
+fn a_comparison_ends_when_its_last_baseline_has_failed() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("cmp");
+    let eager_fails = ["--runner-arg=--fake-fail=eager", "--reference", "cpu"];
+    let said = run(measure(&out, "eager", "2").args(eager_fails));
+    assert_eq!(said.code, 1, "{}", said.err);
+    let told = "points: no baseline of it is left: eager: the compiler found no GPU";
+    assert!(said.err.contains("nothing can be compared") && said.err.contains(told));
+    assert_eq!(said.err.matches("found no GPU").count(), 1, "{}", said.err);
+    assert!(!out.join("runs/edgetam_mini_points/cpu").exists(), "nothing was measured");
+
+    // Rounds of an earlier call are there still, and are judged.
+    let out = dir.path().join("kept");
+    let good = run(measure(&out, "eager", "1").args(["--reference", "cpu"]));
+    assert_eq!(good.code, 0, "{}", good.err);
+    let broken = ["--python", "/no/such/python", "--reference", "cpu"];
+    let said = run(measure(&out, "eager", "2").args(broken));
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert_eq!(said.err.matches("cannot start /no/such/python").count(), 2, "{}", said.err);
+    assert_eq!(order(&json(&out.join("measured.json"))), ["cpu 1", "eager 1"]);
+    let told = "cpu: only 1 of its 2 rounds could be measured: no baseline of it is left";
+    assert!(said.err.contains(told), "{}", said.err);
 }
 
 #[test]

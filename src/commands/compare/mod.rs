@@ -72,11 +72,13 @@ fn measured(args: &CompareArgs) -> Result<Option<Set>> {
     let plan = plan::resolve(args)?;
     let kept = format!("Finished rounds are kept in {}.", args.out_dir.display());
     ctrl_c::end_with_repeat(&kept, &[]);
-    let measured = measure::run(&plan, &mut |line| eprintln!("{line}"))?;
+    let finished = measure::run(&plan, &mut |line| eprintln!("{line}"))?;
+    if let Some(why) = finished.nothing_to_judge(&plan) {
+        anyhow::bail!("nothing can be compared: {why}. {kept} Put it right and repeat the command");
+    }
+    finished.ended.iter().for_each(|why| eprintln!("{why}"));
+    let measured = finished.measured;
     if args.measure.measure_only {
-        for missing in &measured.missing {
-            eprintln!("{} {}: not available: {}", missing.model, missing.side, missing.why);
-        }
         println!("{}", args.out_dir.join(runs::MEASURED_FILE).display());
         return match measured.missing.is_empty() {
             true => Ok(None),

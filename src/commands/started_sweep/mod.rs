@@ -56,7 +56,7 @@ pub(in crate::commands) struct Swept {
 pub(in crate::commands) fn run(work: &SweepWork, say: &mut dyn FnMut(&str)) -> Result<Swept> {
     let out_dir = &work.plan.out_dir;
     let split = dataset::open(&work.plan.clips.split_dir, &work.plan.clips.split_name)?;
-    let measured = measure::run(&work.plan, say)?;
+    let measured = measure::run(&work.plan, say)?.measured;
     let set = measured.set(out_dir)?;
     let points = (work.axes.as_slice(), work.combinations.as_slice());
     let mut rows = judge::sweep(&set, split.as_ref(), points, out_dir)?;

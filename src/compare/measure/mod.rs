@@ -7,6 +7,7 @@ process that builds and compiles once and then waits for its turn, because compi
 */
 
 mod bench_child;
+mod ending;
 mod plan;
 mod rounds;
 mod runner;
@@ -14,6 +15,7 @@ mod start;
 mod teacher;
 
 pub use bench_child::run as bench;
+pub use ending::Finished;
 pub use plan::{Clips, ModelWork, Plan, ReferencePlan, SideKind, SidePlan};
 pub use rounds::{bench_words, run};
 pub use runner::{Runner, RunnerCommand};

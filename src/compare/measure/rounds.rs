@@ -7,29 +7,30 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use super::bench_child;
+use super::ending::{Finished, bare, lacks};
 use super::plan::{ModelWork, Plan, ReferencePlan, SideKind, SidePlan};
 use super::runner::Runner;
 use host::child::Held;
 use report::compare::runs::{MEASURED_FILE, Measured, MeasuredRun, Missing, RunFolder};
 use report::compare::utc_date;
 
-/// Measures what is not there yet; the state with everything that is there now. `say` hears of each
-/// step.
+/// Measures what is not there yet; the state with everything that is there now, and the models that
+/// ended early. `say` hears of each step.
 ///
 /// # Errors
 /// The output folder belongs to another comparison or cannot be written. A side that fails is noted
 /// and costs only itself.
-pub fn run(plan: &Plan, say: &mut dyn FnMut(&str)) -> Result<Measured> {
+pub fn run(plan: &Plan, say: &mut dyn FnMut(&str)) -> Result<Finished> {
     std::fs::create_dir_all(&plan.out_dir).with_context(|| {
         format!("cannot create {}; choose a writable --out-dir", plan.out_dir.display())
     })?;
     let measured = open(plan)?;
-    let mut measuring = Measuring { plan, measured, say, held: None };
+    let mut measuring = Measuring { plan, measured, say, held: None, ended: Vec::new() };
     measuring.measured.write(&plan.out_dir)?;
     for model in &plan.models {
         measuring.model(model)?;
     }
-    Ok(measuring.measured)
+    Ok(Finished { measured: measuring.measured, ended: measuring.ended })
 }
 
 /// The state of an earlier call, which must have had the same settings, or a new one.
@@ -83,6 +84,8 @@ pub(super) struct Measuring<'a> {
     pub(super) say: &'a mut dyn FnMut(&str),
     /// Why nothing more can be measured: a process that cannot be ended may have the GPU.
     held: Option<String>,
+    /// A sentence for each model that ended early.
+    pub(super) ended: Vec<String>,
 }
 
 /// A side on one model, with its process where it has one.
@@ -102,6 +105,9 @@ impl Measuring<'_> {
             let mut turn = Turn { side, runner: None, lost: false };
             self.prepare(model, &mut turn, 1)?;
             self.turn(model, &mut turn, 1, 0)?;
+            if self.ends(model)? {
+                return Ok(());
+            }
         }
         let mut turns: Vec<Turn<'_>> =
             plan.sides.iter().map(|side| Turn { side, runner: None, lost: false }).collect();
@@ -110,6 +116,9 @@ impl Measuring<'_> {
             // turn, so that the GPU has nothing else to do while a compiler times its kernels on
             // it.
             turns.iter_mut().try_for_each(|turn| self.prepare(model, turn, plan.rounds))?;
+        }
+        if self.ends(model)? {
+            return Ok(());
         }
         for round in 1..=plan.rounds {
             for at in 0..turns.len() {
@@ -122,6 +131,9 @@ impl Measuring<'_> {
                 let others = turns.iter().enumerate().filter(|(other, _)| *other != at);
                 let waiting = others.filter(|(_, turn)| turn.runner.is_some()).count();
                 self.turn(model, &mut turns[at], round, waiting)?;
+                if turns[at].lost && self.ends(model)? {
+                    return Ok(());
+                }
             }
         }
         drop(turns);
@@ -198,10 +210,18 @@ impl Measuring<'_> {
         if error.downcast_ref::<Held>().is_some() {
             self.held = Some(format!("{} {}: {why}", model.tag, turn.side.name));
         }
-        (self.say)(&format!("{} {}: not available: {why}", model.tag, turn.side.name));
-        let (model, side) = (model.tag.clone(), turn.side.name.clone());
+        let known = self.measured.missing.iter().find(|missing| bare(&missing.why) == bare(&why));
+        let cause = known.map(|known| format!("the cause of {} {}", known.model, known.side));
+        let cause = cause.unwrap_or_else(|| why.clone());
+        let (tag, side) = (model.tag.clone(), turn.side.name.clone());
         let rounds = Some(self.plan.rounds);
-        self.measured.missing.push(Missing { model, side, why, rounds });
+        self.measured.missing.push(Missing { model: tag, side, why, rounds });
+        // What ends the model is told with that.
+        let told = match lacks(self.plan, &self.measured, &model.tag) {
+            Some(_) => "not available".to_owned(),
+            None => format!("not available: {cause}"),
+        };
+        (self.say)(&format!("{} {}: {told}", model.tag, turn.side.name));
         self.measured.write(&self.plan.out_dir)
     }
 }
@@ -326,7 +346,8 @@ mod tests {
         };
         std::fs::create_dir(&plan.out_dir).unwrap();
         let measured = open(&plan).unwrap();
-        let mut measuring = Measuring { plan: &plan, measured, say: &mut |_| {}, held: None };
+        let mut measuring =
+            Measuring { plan: &plan, measured, say: &mut |_| {}, held: None, ended: vec![] };
         let turn = |at: usize| Turn { side: &plan.sides[at], runner: None, lost: false };
         // A side that is merely lost has nothing to do with the others.
         let (mut hangs, mut other) = (turn(0), turn(1));
