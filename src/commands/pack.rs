@@ -30,7 +30,7 @@ pub struct PackArgs {
     /// Another platform table.
     #[arg(long, help_heading = MODEL, value_name = "FILE")]
     pub platforms: Option<PathBuf>,
-    /// Models such as edgetam, sam2_tiny, sam2.1_large, separated by commas [default: the
+    /// Models such as edgetam, sam2.1_tiny, separated by commas [default: the
     /// platform's].
     #[arg(long, help_heading = MODEL)]
     pub models: Option<String>,
@@ -143,8 +143,8 @@ fn models(text: &str) -> Result<Vec<String>> {
     for tag in tags {
         let Some(known) = ModelTag::parse(&tag, PromptKind::Points) else {
             bail!(UsageError(format!(
-                "--models {tag}: no such model; expected all or names such as edgetam, sam2_tiny, \
-                 sam2.1_large"
+                "--models {tag}: no such model; expected all, or of {}",
+                ModelTag::models()
             )));
         };
         if !models.contains(&known.network) {

@@ -69,12 +69,13 @@ impl ModelTag {
         MODELS.iter().any(|(root, model)| *model == network && ALL.contains(root))
     }
 
-    /// The tag that is most like `text`; none where no tag is alike.
+    /// The tag, with the model's name in manifests, that is most like `text`; none where no tag is
+    /// alike.
     pub fn nearest(text: &str) -> Option<String> {
         const ALIKE: f64 = 0.8;
-        let masks = MODELS.iter().map(|(root, _)| format!("{root}_mask"));
+        let of = |network| ["points", "bbox", "mask"].map(|prompt| format!("{network}_{prompt}"));
         let likeness = |tag: String| (strsim::normalized_damerau_levenshtein(&tag, text), tag);
-        let all = Self::every().into_iter().chain(masks).map(likeness);
+        let all = MODELS.iter().flat_map(|(_, network)| of(network)).map(likeness);
         let best = all.max_by(|a, b| a.0.total_cmp(&b.0))?;
         (best.0 >= ALIKE).then_some(best.1)
     }
@@ -84,10 +85,10 @@ impl ModelTag {
         format!("{} followed by _points, _bbox or _mask", Self::models())
     }
 
-    /// The models of all tags, separated by commas.
+    /// All models by their names in manifests, which `segtrt fetch` takes too, separated by commas.
     pub fn models() -> String {
-        let roots: Vec<&str> = MODELS.iter().map(|(tag, _)| *tag).collect();
-        roots.join(", ")
+        let networks: Vec<&str> = MODELS.iter().map(|(_, network)| *network).collect();
+        networks.join(", ")
     }
 }
 
@@ -109,7 +110,12 @@ mod tests {
         assert!(ModelTag::is_published("sam2.1_tiny") && !ModelTag::is_published("edgetam_mini"));
         let nearest = ModelTag::nearest("edgetam_mini_pionts");
         assert_eq!(nearest.as_deref(), Some("edgetam_mini_points"));
+        let nearest = ModelTag::nearest("sam2_tinny_points");
+        assert_eq!(nearest.as_deref(), Some("sam2.1_tiny_points"), "as fetch has it");
         assert_eq!(ModelTag::nearest("yolo"), None);
+        // Messages list nothing that a command does not take.
+        let models = ModelTag::models();
+        assert!(models.split(", ").all(|model| parse(model).is_some()));
         assert!(ModelTag::all().iter().all(|tag| parse(tag).is_some()));
     }
 }

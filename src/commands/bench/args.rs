@@ -37,8 +37,8 @@ pub struct BenchArgs {
     /// Name of the clip list in the split folder; without such a file all clips are taken.
     #[arg(long, help_heading = DATA, default_value = "sav_val")]
     pub split_name: String,
-    /// Tags such as edgetam_points, sam2_tiny_bbox, separated by commas. all: every model that is
-    /// there; without any, the demo's network.
+    /// Models by their names in fetch, with or without a prompt, such as edgetam,sam2.1_tiny_bbox.
+    /// all: every model that is there; without any, the demo's network.
     #[arg(long, help_heading = MODEL, default_value = "all")]
     pub models: String,
     /// Prompt of tags without one.

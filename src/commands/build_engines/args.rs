@@ -27,7 +27,7 @@ pub struct BuildEnginesArgs {
     /// Row of the platform table: orin, orin-nano, rtx3090, h200, …; "auto" takes this GPU.
     #[arg(long, help_heading = MODEL, default_value = "auto")]
     pub platform: String,
-    /// Models such as edgetam, sam2_tiny, sam2.1_large, separated by commas, or "all" [default: the
+    /// Models such as edgetam, sam2.1_tiny, separated by commas, or "all" [default: the
     /// platform's].
     #[arg(long, help_heading = MODEL)]
     pub models: Option<String>,

@@ -181,8 +181,8 @@ fn wanted_models(args: &BuildEnginesArgs, platform: &Platform) -> Result<Vec<Str
     for tag in tags {
         let known = ModelTag::parse(&tag, PromptKind::Points).ok_or_else(|| {
             UsageError(format!(
-                "--models {tag}: no such model; expected all or names such as edgetam, sam2_tiny, \
-                 sam2.1_large"
+                "--models {tag}: no such model; expected all, or of {}",
+                ModelTag::models()
             ))
         })?;
         if !models.contains(&known.network) {

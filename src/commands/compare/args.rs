@@ -61,7 +61,7 @@ pub struct CompareArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Measuring")]
 pub struct MeasureArgs {
-    /// Tags such as edgetam_points,sam2_tiny_bbox.
+    /// Models by their names in fetch, with or without a prompt, such as edgetam,sam2.1_tiny_bbox.
     #[arg(long, help_heading = MODEL, value_delimiter = ',')]
     pub models: Vec<String>,
     /// The side of segtrt.

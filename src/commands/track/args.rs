@@ -61,8 +61,8 @@ pub struct TrackArgs {
     /// Folder of true masks (00000.png, …), which the overlay outlines in white.
     #[arg(long, help_heading = DATA, value_name = "[ID:]DIR", value_parser = parse_path)]
     pub truth: Vec<PathWords>,
-    /// Model, such as edgetam or sam2_tiny [default: the first that is there of edgetam, sam2_tiny,
-    /// sam2_small, sam2_base, sam2_large, edgetam_mini].
+    /// Model by its name in fetch [default: the first that is there of edgetam, sam2.1_tiny,
+    /// sam2.1_small, sam2.1_base_plus, sam2.1_large, edgetam_mini].
     #[arg(long, help_heading = MODEL)]
     pub model: Option<String>,
     /// Image side of the network input, in pixels [default: 1024, or the only size found].

@@ -18,13 +18,13 @@ use vos::prompt::PromptKind;
 
 /// Networks in the order in which they are tried: the fastest first, the demonstration network last.
 const TRIED: [&str; 6] =
-    ["edgetam", "sam2_tiny", "sam2_small", "sam2_base", "sam2_large", DEMONSTRATION];
+    ["edgetam", "sam2.1_tiny", "sam2.1_small", "sam2.1_base_plus", "sam2.1_large", DEMONSTRATION];
 /// A small network that was trained on synthetic shapes.
 const DEMONSTRATION: &str = "edgetam_mini";
 
 /// What to know of a model that was not named.
 pub fn remark(args: &TrackArgs, model: &BenchModel) -> Option<String> {
-    let demonstration = args.model.is_none() && root(&model.tag) == DEMONSTRATION;
+    let demonstration = args.model.is_none() && model.tag.network == DEMONSTRATION;
     demonstration.then(|| {
         format!(
             "no released model is here, so {DEMONSTRATION} is used, which was trained on \
@@ -70,7 +70,7 @@ fn named(name: &str, prompt: PromptKind, bench: &BenchArgs) -> Result<BenchModel
             TRIED.join(", ")
         )));
     };
-    let found = available(&[format!("{}_{}", root(&tag), prompt.name())], bench)?;
+    let found = available(&[format!("{}_{}", tag.network, prompt.name())], bench)?;
     match found.into_iter().next() {
         Some((_, Ok(model))) => Ok(model),
         Some((_, Err(why))) => bail!(UsageError(format!("--model {name}: {why:#}"))),
@@ -78,13 +78,8 @@ fn named(name: &str, prompt: PromptKind, bench: &BenchArgs) -> Result<BenchModel
     }
 }
 
-/// The tag without its prompt.
-fn root(tag: &ModelTag) -> &str {
-    tag.text.rsplit_once('_').map_or(tag.text.as_str(), |(root, _)| root)
-}
-
 fn best(prompt: PromptKind, bench: &BenchArgs) -> Result<BenchModel> {
-    let tags = TRIED.map(|root| format!("{root}_{}", prompt.name()));
+    let tags = TRIED.map(|network| format!("{network}_{}", prompt.name()));
     let mut last = None;
     for (_, found) in available(&tags, bench)? {
         match found {
