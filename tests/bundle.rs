@@ -65,6 +65,22 @@ fn a_missing_bundle_is_told_with_the_flags_that_take_what_is_there() {
         ),
         "{error}"
     );
+
+    // The committed bundle has its weights beside it, which the exporter takes at its size only.
+    let dir = tempfile::tempdir().unwrap();
+    let there = dir.path().join("edgetam_mini_256_fp32");
+    fs::create_dir(&there).unwrap();
+    for file in ["manifest.toml", "edgetam_mini.safetensors"] {
+        fs::copy(small_bundle().join(file), there.join(file)).unwrap();
+    }
+    let roots = vec![dir.path().to_owned()];
+    let wanted = WantedBundle { model: "edgetam_mini", imgsz: None, precision: "fp16" };
+    let error = find(&list(&roots).unwrap(), &roots, &wanted).unwrap_err().to_string();
+    let told = format!(
+        "--model edgetam_mini --imgsz 256 --precision fp16 --segments --padded-track --checkpoint {}",
+        there.join("edgetam_mini.safetensors").display()
+    );
+    assert!(error.contains(&told), "{error}");
     let file = tempfile::NamedTempFile::new().unwrap();
     let roots = [PathBuf::from("/no/such/bundles"), file.path().to_owned()];
     let wanted = WantedBundle { model: "edgetam", imgsz: None, precision: "fp32" };

@@ -109,10 +109,18 @@ fn missing(bundles: &[Bundle], roots: &[PathBuf], wanted: &WantedBundle<'_>) -> 
                  checkpoint of your own: --checkpoint FILE)"
             )
         }
-        false => format!(
-            "export it with: python3 onnx/export.py --model {model} --imgsz {size} --precision \
-             {graphs} --segments --padded-track --checkpoint FILE --out {dir}"
-        ),
+        // Another precision of a bundle that is there has its size and its weights.
+        false => {
+            let like = bundles.iter().find(|bundle| bundle.manifest.model.name == wanted.model);
+            let side = wanted.imgsz.or(like.map(|bundle| bundle.manifest.model.imgsz));
+            let side = side.map_or_else(String::new, |side| format!(" --imgsz {side}"));
+            let checkpoint = like.and_then(Bundle::checkpoint);
+            let checkpoint = checkpoint.map_or("FILE".into(), |file| shell::path(&file));
+            format!(
+                "export it with: python3 onnx/export.py --model {model}{side} --precision \
+                 {graphs} --segments --padded-track --checkpoint {checkpoint} --out {dir}"
+            )
+        }
     };
     format!(
         "no bundle of {} at {} in {}: searched {searched}, found {there}; {}{how}",

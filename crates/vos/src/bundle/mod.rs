@@ -105,6 +105,12 @@ impl Bundle {
         Ok(())
     }
 
+    /// The checkpoint of its weights, where it lies in the bundle's folder.
+    pub fn checkpoint(&self) -> Option<PathBuf> {
+        let file = self.dir.join(self.manifest.weights.checkpoint_file.as_ref()?);
+        file.is_file().then_some(file)
+    }
+
     /// The folder's name, which names the bundle in messages.
     pub fn name(&self) -> String {
         let m = &self.manifest.model;
