@@ -274,6 +274,18 @@ fn frames_before_a_damaged_one_are_kept() {
         .stderr(contains("00002.jpg").and(contains("the 2 frames before it are kept")));
     assert_eq!((lines(&out).len(), masks(&out, 1).len()), (2, 2));
     assert!(out.join("overlay/00001.png").is_file());
+
+    // Nothing of it is lost by tracking into the folder again.
+    track(&frames(&split), &out)
+        .args(["--click", &click(&split, 0), "--max-frames", "1"])
+        .assert()
+        .success()
+        .stderr(contains("frames.jsonl is kept in frames.previous.jsonl"));
+    assert_eq!((lines(&out).len(), masks(&out, 1).len()), (1, 1));
+    for kept in ["frames.previous.jsonl", "masks.previous/00001.png", "overlay.previous/00001.png"]
+    {
+        assert!(out.join(kept).is_file(), "{kept}");
+    }
 }
 
 /// Whatever ends the process alone or with its group: what was written is complete.

@@ -19,6 +19,7 @@ use crate::bench::runner::ObjectFrame;
 use host::UsageError;
 use vos::dataset::{Clip, ObjectTruth};
 use vos::ffmpeg::Ffmpeg;
+use vos::files::set_aside_together;
 use vos::mask::{Mask, PixelBox};
 use vos::overlay::{Corner, ObjectLayer, OverlayWriter, paint_objects, paint_text};
 use vos::palette_png;
@@ -65,7 +66,7 @@ pub struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    /// Makes the folder. Files of an earlier `track` in it are replaced.
+    /// Makes the folder. Files of an earlier `track` in it are set aside.
     ///
     /// # Errors
     /// The folder has other files, or cannot be written to.
@@ -211,7 +212,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Makes the folder, without what an earlier `track` wrote.
+/// Makes the folder. What an earlier `track` wrote there is set aside, as a bench does, and said.
 fn prepare(out: &Path) -> Result<()> {
     let place = || format!("cannot write into {}; choose another --out", out.display());
     let used = out.exists() && std::fs::read_dir(out).with_context(place)?.next().is_some();
@@ -221,15 +222,9 @@ fn prepare(out: &Path) -> Result<()> {
             out.display()
         )));
     }
-    for old in [MASKS, OVERLAY] {
-        let old = out.join(old);
-        if old.is_dir() {
-            std::fs::remove_dir_all(&old).with_context(place)?;
-        }
-    }
-    let film = out.join(format!("{OVERLAY}{}", vos::overlay::FILM));
-    if film.is_file() {
-        std::fs::remove_file(&film).with_context(place)?;
+    let film = format!("{OVERLAY}{}", vos::overlay::FILM);
+    if used && let Some(kept) = set_aside_together(out, &[LINES, MASKS, OVERLAY, &film])? {
+        log::warn!("{kept}");
     }
     std::fs::create_dir_all(out.join(MASKS)).with_context(place)
 }

@@ -25,7 +25,9 @@ pub use configuration::{Configuration, OTHER_DEVICES};
 pub use journal::{ObjectResult, RowOrder};
 pub use journal_reader::JournalReader;
 pub use measured_on::{Facts, MeasuredOn, TEACHER};
-pub use set_aside::{LOGITS, MASKS, PREVIOUS_NAME as PREVIOUS_JOURNAL, is_previous, set_aside};
+pub use set_aside::{
+    LOGITS, MASKS, PREVIOUS_NAME as PREVIOUS_JOURNAL, is_previous, set_aside, set_aside_together,
+};
 pub use sidecar::{FILE_NAME as SIDECAR, FileHash, Sidecar, sha256_of_file, sha256_of_files};
 pub use store::{OutputFiles, ResultStore};
 pub use summary_csv::ColumnSet;

@@ -107,6 +107,29 @@ pub fn set_aside(path: &Path) -> Result<Option<String>> {
     Ok(Some(previous(kind, None)))
 }
 
+/// Moves those of `names` that are in `directory`, which one command wrote, like [`set_aside`] but
+/// with a common number. Returns a sentence about them; `None` without any.
+///
+/// # Errors
+/// The folder cannot be read or changed.
+pub fn set_aside_together(directory: &Path, names: &[&str]) -> Result<Option<String>> {
+    let kinds: Vec<_> =
+        names.iter().map(|name| name.split_at(name.rfind('.').unwrap_or(name.len()))).collect();
+    let mut moved = Vec::new();
+    for (kind, name) in kinds.iter().zip(names) {
+        if directory.join(name).symlink_metadata().is_err() {
+            continue;
+        }
+        if moved.is_empty() && kinds.iter().any(|kind| has_previous(directory, *kind)) {
+            make_room(directory, &kinds)?;
+        }
+        let to = previous(*kind, None);
+        rename(directory, name, &to)?;
+        moved.push(((*name).to_owned(), to));
+    }
+    Ok(sentence(directory, &moved))
+}
+
 fn has_previous(directory: &Path, kind: (&str, &str)) -> bool {
     directory.join(previous(kind, None)).exists()
 }
@@ -198,7 +221,7 @@ fn next_number(directory: &Path, kinds: &[(&str, &str)]) -> Result<u32> {
 fn rename(directory: &Path, from: &str, to: &str) -> Result<()> {
     let [from, to] = [from, to].map(|name| directory.join(name));
     std::fs::rename(&from, &to).with_context(|| {
-        format!("cannot move {} to {}; choose another --out-dir", from.display(), to.display())
+        format!("cannot move {} to {}; choose another output folder", from.display(), to.display())
     })
 }
 
@@ -295,6 +318,31 @@ mod tests {
             assert_eq!(read(&format!("{stem}.previous.{end}")), "2");
             assert_eq!(read(&format!("{stem}.previous-2.{end}")), "1");
         }
+    }
+
+    #[test]
+    fn what_was_written_together_keeps_one_number() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let names = ["lines.jsonl", "frames", "film.mp4"];
+        assert_eq!(set_aside_together(dir, &names).unwrap(), None);
+        write(dir, &["lines.jsonl", "frames/0.png", "film.mp4"], "1");
+        set_aside_together(dir, &names).unwrap();
+        write(dir, &["lines.jsonl", "frames/0.png"], "2");
+        let told = set_aside_together(dir, &names).unwrap().unwrap();
+        assert!(told.ends_with(
+            "held results: lines.jsonl is kept in lines.previous.jsonl, frames is kept in \
+             frames.previous"
+        ));
+        let read = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();
+        for file in ["lines.previous-2.jsonl", "frames.previous-2/0.png", "film.previous-2.mp4"] {
+            assert_eq!(read(file), "1", "{file}");
+        }
+        assert_eq!(
+            (read("lines.previous.jsonl"), read("frames.previous/0.png")),
+            ("2".into(), "2".into())
+        );
+        assert!(!dir.join("film.previous.mp4").exists());
     }
 
     /// The journal was moved, the masks and one of the overlays were not: they follow their
