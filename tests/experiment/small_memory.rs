@@ -56,7 +56,7 @@ impl Board {
         command
     }
 
-    /// Phase A.
+    /// The first phase.
     fn prepare(&self, memory: u64, flags: &[&str]) -> assert_cmd::Command {
         self.run(memory, &[flags, &["--skip-inference"]].concat(), build_line::fakes().unwrap())
     }
@@ -101,7 +101,7 @@ fn every_preset_is_prepared_on_boards_of_4_and_8_gb_and_a_model_that_does_not_fi
 fn a_smaller_workspace_is_taken_before_a_model_is_refused_and_it_is_measured() {
     let Some(board) = Board::new() else { return };
     // 90 % of it are between the needs with 256 and with 128 MiB.
-    let flags = ["--preset", "quick", "--models", "edgetam_mini_points"];
+    let flags = ["--preset", "quick", "--models", "edgetam_mini_points", "--predecode", "u8"];
     board
         .prepare(1700 << 20, &flags)
         .assert()
@@ -110,5 +110,9 @@ fn a_smaller_workspace_is_taken_before_a_model_is_refused_and_it_is_measured() {
     assert_eq!(board.cap(), 128);
     let runs = shared().unwrap().dir();
     board.run(1700 << 20, &[&flags[..], &["--skip-setup"]].concat(), runs).assert().success();
-    assert_eq!(column(&summary(board.dir.path()), "frames"), ["3"]);
+    let summary = summary(board.dir.path());
+    assert_eq!(column(&summary, "frames"), ["3"]);
+    // Frames of the first phase's files, and not of the JPEG files.
+    assert!(column(&summary, "fidelity")[0].contains("predecoded-u8"));
+    assert_eq!(column(&summary, "frame_transfer"), ["converted"]);
 }

@@ -80,8 +80,7 @@ pub struct JetsonBenchmarkArgs {
     /// Run the first phase only.
     #[arg(long, help_heading = MEASURING, conflicts_with = "skip_setup")]
     pub skip_inference: bool,
-    /// Decode and resize all frames in the first phase, into files for the second. CPU backend
-    /// only.
+    /// Decode and resize all frames in the first phase, into files for the second.
     #[arg(long, help_heading = DATA, value_enum, value_name = "VALUES")]
     pub predecode: Option<Values>,
     /// Seconds between log lines about system memory while a model runs, 0 for none.

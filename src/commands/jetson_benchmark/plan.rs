@@ -210,13 +210,6 @@ pub(super) fn plan(args: &JetsonBenchmarkArgs, recorded: Option<&InferenceConfig
     asked.extend(["--models".to_owned(), models.join(",")]);
     let chosen = started_bench::choose(args.started.backend, &parse_bench(&asked)?, true);
     if chosen.tensorrt {
-        if predecode.is_some() {
-            bail!(UsageError(
-                "--predecode is for the CPU backend: the GPU pipeline resizes frames itself; \
-                 leave it out, or take --backend onnxruntime"
-                    .to_owned()
-            ));
-        }
         let room = (max_frames as usize).saturating_sub(FRAMES_BESIDE_DECODING).max(1);
         bench
             .extend(["--decode-threads".to_owned(), usual_decode_threads(1).min(room).to_string()]);
