@@ -88,8 +88,7 @@ pub enum Command {
     Compare(Box<compare::CompareArgs>),
     /// Run a whole experiment: timed bench and profiles in one folder that can be resumed.
     Experiment(Box<experiment::ExperimentArgs>),
-    /// Run the predecessor's two phases: prepare and check, then measure each model in a fresh
-    /// process.
+    /// Measure in two phases: prepare and check the models, then run each in a fresh process.
     #[command(visible_alias = "two-phase")]
     JetsonBenchmark(Box<jetson_benchmark::JetsonBenchmarkArgs>),
     /// Decode and resize the frames of clips once, into files that bench maps.

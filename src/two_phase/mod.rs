@@ -3,11 +3,11 @@ The predecessor's scheme for boards with little memory: prepare everything in on
 another.
 
 ```text
-A  scan → check prompts → engines or bundles → (frames) ─→ metadata.json, inference_config.json
-B  for each model: a fresh bench ─→ its own rows ─→ jetson_benchmark_summary.csv
+1  scan → check prompts → engines or bundles → (frames) ─→ metadata.json, inference_config.json
+2  for each model: a fresh bench ─→ its own rows ─→ jetson_benchmark_summary.csv
 ```
 
-Phase B decides nothing: what A wrote down is what it measures, and where the split has changed
+The second phase decides nothing: it measures what the first wrote down, and where the split has changed
 since it says so.
 */
 

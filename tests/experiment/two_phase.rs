@@ -59,7 +59,7 @@ fn both_phases_leave_the_predecessors_files() {
     case.run(&flags)
         .assert()
         .success()
-        .stderr(contains("phase A: setup").and(contains("phase B: inference")))
+        .stderr(contains("first phase: setup").and(contains("second phase: measuring")))
         .stderr(contains("[PRE-INFERENCE] edgetam_mini_points: system memory: "))
         .stderr(contains("[POST-INFERENCE] edgetam_mini_bbox: GPU alloc: N/A, reserved: N/A"));
 
@@ -103,7 +103,7 @@ fn both_phases_leave_the_predecessors_files() {
             .all(|mib| mib.parse::<f64>().unwrap() > 0.0)
     );
 
-    // Phase B alone, on what is there; standard output is JSON and nothing else.
+    // The second phase alone, on what is there; standard output is JSON and nothing else.
     let before = column(&summary, "fps");
     let assert = case.run(&["--skip_setup", "--resume", "--json"]).assert().success();
     let shown: Vec<Value> = serde_json::from_slice(&assert.get_output().stdout).unwrap();

@@ -1,5 +1,5 @@
 /*!
-Phase B of `segtrt jetson-benchmark`: one bench after another, each in a fresh process, and their
+The second phase of `segtrt jetson-benchmark`: one bench after another, each in a fresh process, and their
 rows in one file.
 */
 
@@ -35,7 +35,7 @@ pub(super) fn run(
     metadata: &Metadata,
     split: &dyn Dataset,
 ) -> Result<Outcome> {
-    eprintln!("phase B: inference");
+    eprintln!("second phase: measuring");
     if metadata.imgsz != plan.imgsz {
         bail!(UsageError(format!(
             "--imgsz is {}, and the first phase ran with {}; give that, or run the first phase \

@@ -1,6 +1,6 @@
 /*!
-`segtrt jetson-benchmark`: phase A prepares and checks, phase B measures each model in a fresh
-process.
+`segtrt jetson-benchmark`: the first phase prepares and checks, the second measures each model in a
+fresh process.
 */
 
 mod args;
@@ -86,7 +86,7 @@ struct Memory {
     refused: usize,
 }
 
-/// Phase A. How many models cannot be run comes back; a clip that cannot be used costs its rows
+/// The first phase. How many models cannot be run comes back; a clip that cannot be used costs its rows
 /// only.
 fn setup(
     plan: &Plan,
@@ -94,7 +94,7 @@ fn setup(
     memory: &Memory,
     split: &dyn Dataset,
 ) -> Result<usize> {
-    eprintln!("phase A: setup");
+    eprintln!("first phase: setup");
     let dir = &plan.preprocessed_dir;
     std::fs::create_dir_all(dir).with_context(|| {
         format!("cannot create {}; choose another --preprocessed-dir", dir.display())
