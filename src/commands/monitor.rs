@@ -27,7 +27,9 @@ use vos::telemetry::Options;
                         gpu_total_gb, gpu_percent, ram_used_gb, ram_total_gb, ram_percent. A GB \
                         is 2^30 bytes. On a Jetson, GPU and host share one memory: it is in the \
                         ram columns, and the gpu columns are zero. Memory is of the whole \
-                        machine. --extra adds the command's own memory as the last column.")]
+                        machine. --extra adds the command's own memory as the last column. A \
+                        leak is told by its slope: 95 % interval above zero, 50 MB or more in all, \
+                        16 samples or more.")]
 pub struct MonitorArgs {
     /// CSV log file; an existing one is replaced.
     #[arg(long, help_heading = OUTPUT, value_name = "FILE")]
@@ -159,12 +161,15 @@ fn peaks(summary: &Summary, args: &MonitorArgs) -> String {
 
 fn warn_of_growth(summary: &Summary) {
     for (name, growth) in &summary.growing {
+        let mb = |gb: f64| gb * 1024.0;
         log::warn!(
-            "{name} memory kept growing, by {:.2} GB at {:.3} GB a minute; if that goes on with \
-             longer runs it is a leak, or another program's: compare the command's own memory \
-             (--extra)",
-            growth.grown_gb,
-            growth.gb_per_minute
+            "{name} memory kept growing, by {:.0} MB a minute (95 % interval {:.0} to {:.0}) and \
+             {:.0} MB in all; if that goes on with longer runs it is a leak, or another program's: \
+             compare the command's own memory (--extra)",
+            mb(growth.gb_per_minute),
+            mb(growth.interval[0]),
+            mb(growth.interval[1]),
+            mb(growth.grown_gb)
         );
     }
 }

@@ -39,4 +39,5 @@ pub mod synth;
 pub mod telemetry;
 pub mod track_variant;
 pub mod tracker;
+pub mod trend;
 pub mod verdict;
