@@ -125,6 +125,12 @@ fn other_timing_is_refused_too() {
     let cold = changed(dir.path(), |run| {
         edit_sidecar(run, |sidecar| sidecar["configuration"]["warmup_runs"] = 1.into());
     });
+    let dir = tempfile::tempdir().unwrap();
+    let encoding = changed(dir.path(), |run| {
+        edit_sidecar(run, |sidecar| sidecar["configuration"]["encode"] = "masks,inside".into());
+    });
+    let told = "a encodes nothing and b encodes masks inside its frames' time";
+    assert!(encoding.err.contains(told), "{}", encoding.err);
     assert!(cold.err.contains("a ran without warm-up passes and b with them"), "{}", cold.err);
     let busy = "a was measured with 0 other GPUs of its host in use, b with 3";
     assert!(said.err.contains(busy), "{}", said.err);

@@ -72,6 +72,14 @@ pub(super) fn other_timing(a: &SideResults<'_>, b: &SideResults<'_>) -> Vec<Stri
         };
         found.push(format!("{} {} and {} {}", a.name, describe(x), b.name, describe(y)));
     }
+    let (x, y) = (encoded(a), encoded(b));
+    if x != y {
+        let describe = |stage: Option<&str>| match stage {
+            Some(stage) => format!("encodes {} its frames' time", stage.replace(',', " ")),
+            None => "encodes nothing".to_owned(),
+        };
+        found.push(format!("{} {} and {} {}", a.name, describe(x), b.name, describe(y)));
+    }
     if let (Some(x), Some(y)) = (is_warmed_up(a), is_warmed_up(b))
         && x != y
     {
@@ -175,6 +183,11 @@ fn decodes_inside(c: &SideResults<'_>) -> bool {
 
 fn predecoded<'a>(c: &SideResults<'a>) -> Option<&'a str> {
     c.rounds.first().and_then(|round| round.folder.configuration.get("predecoded"))?.as_str()
+}
+
+/// The encode stage, such as `overlay,inside`. Beside the frame's time it takes processors.
+fn encoded<'a>(c: &SideResults<'a>) -> Option<&'a str> {
+    c.rounds.first().and_then(|round| round.folder.configuration.get("encode"))?.as_str()
 }
 
 /// Number of other GPUs of the host that were measured at the same time.
