@@ -7,6 +7,8 @@
 #
 #   SEGTRT=FILE               the segtrt to use, instead of the packed one or the one on the PATH
 #   SEGTRT_TENSORRT_LIB=DIR   where TensorRT's libraries lie, if they are not found by themselves
+#   POWER_MODES="0 2"         measures in each of these modes of nvpmodel too; it asks for sudo
+#   SOAK=600                  heats the board for so many seconds before each measurement
 set -u
 
 # A relative SEGTRT is meant from where the user is, not from the pack.
@@ -90,6 +92,86 @@ bench_has_tensorrt() {
             for (i = 1; i <= NF; i++) if ($i == "tensorrt") found = 1
         }
         END { exit !found }'
+}
+
+# nvpmodel changes the mode as root only.
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+current_mode() {
+    nvpmodel -q 2>/dev/null | awk '/^[0-9]+$/ { mode = $1 } END { print mode }'
+}
+
+# Some modes need a restart, which nvpmodel asks for: then the mode stays as it is.
+set_mode() {
+    say "== nvpmodel -m $1"
+    echo no | as_root nvpmodel -m "$1" >>results/nvpmodel.log 2>&1
+    [ "$(current_mode)" = "$1" ]
+}
+
+tegrastats_pid=
+stop_tegrastats() {
+    [ -z "$tegrastats_pid" ] || kill "$tegrastats_pid" 2>/dev/null
+    tegrastats_pid=
+}
+trap stop_tegrastats EXIT
+
+# Measures the clips into results/$1, and goes on where that was interrupted.
+measure() {
+    set -- "$1" bench --backend tensorrt --engines engines --onnx-dir onnx --split-dir "$split" --models "$TAGS" \
+        --imgsz "$IMGSZ" --out-dir "results/$1"
+    case $PRECISION in fp16 | mixed | fp32) set -- "$@" --precision "$PRECISION" ;; esac
+    [ -d "results/$1" ] && set -- "$@" --resume
+    measured=$1
+    shift
+    step "$measured" "$segtrt" "$@"
+}
+
+# Heats the board by the same measurement. Its rows show speed, clocks and temperature over time.
+soak() {
+    [ "${SOAK:-0}" -gt 0 ] || return 0
+    soak_until=$(($(date +%s) + SOAK))
+    turn=1
+    while measure "soak$1_$(printf '%03d' "$turn")"; do
+        [ "$(date +%s)" -lt "$soak_until" ] || return 0
+        turn=$((turn + 1))
+    done
+    return 1
+}
+
+# Peaks, soak and measurement in the present mode. $1 follows the names of the results.
+measure_mode() {
+    if has_option selftest --peak; then
+        step "peak$1" "$segtrt" selftest --peak || say "the peaks of this GPU stay unknown (results/peak$1.log)"
+    fi
+    if command -v tegrastats >/dev/null 2>&1; then
+        tegrastats --interval 1000 >"results/tegrastats$1.log" 2>&1 &
+        tegrastats_pid=$!
+    fi
+    soak "$1" && measure "bench$1"
+    mode_status=$?
+    stop_tegrastats
+    return "$mode_status"
+}
+
+measure_power_modes() {
+    if ! command -v nvpmodel >/dev/null 2>&1; then
+        say "POWER_MODES=$POWER_MODES: there is no nvpmodel here, so no mode can be set"
+        return 1
+    fi
+    mode_before=$(current_mode)
+    modes_failed=0
+    for mode in $POWER_MODES; do
+        if set_mode "$mode"; then
+            measure_mode "_mode_$mode" || modes_failed=1
+        else
+            modes_failed=1
+            say "mode $mode was not set (results/nvpmodel.log); if it needs a restart, restart into it and run this again"
+        fi
+    done
+    [ -z "$mode_before" ] || set_mode "$mode_before" || say "mode $mode_before was not set again"
+    return "$modes_failed"
 }
 
 check_sums() {
@@ -194,11 +276,8 @@ if bench_has_tensorrt; then
         fi
     fi
     if [ -d "$split" ]; then
-        set -- bench --backend tensorrt --engines engines --onnx-dir onnx --split-dir "$split" --models "$TAGS" \
-            --imgsz "$IMGSZ" --out-dir results/bench
-        case $PRECISION in fp16 | mixed | fp32) set -- "$@" --precision "$PRECISION" ;; esac
-        [ -d results/bench ] && set -- "$@" --resume
-        step bench "$segtrt" "$@" || failed=1
+        measure_mode "" || failed=1
+        [ -z "${POWER_MODES:-}" ] || measure_power_modes || failed=1
     else
         failed=1
         say "there are no clips to measure on"

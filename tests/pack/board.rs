@@ -70,7 +70,9 @@ case "$1 $2" in
     printf '      --ort-provider <P>\n          [possible values: cpu, tensorrt]\n'
     exit 0 ;;
 "selftest --help") {selftest}
-    printf '      --onnx-dir <DIR>  Graphs\n'; exit 0 ;;
+    printf '      --onnx-dir <DIR>  Graphs\n'
+    [ -z "${{WITH_PEAK:-}}" ] || printf '      --peak  Peaks\n'
+    exit 0 ;;
 esac
 {{ for word in "$0" "$@"; do printf '<%s>' "$word"; done; echo; }} >>"{record}"
 case $1 in
@@ -80,12 +82,44 @@ build-engines) mkdir -p engines/testboard/edgetam_mini_256_fp32
 selftest) {selftest}
     echo "all engines agree" ;;
 synth) mkdir -p "$3" ;;
-bench) mkdir -p results/bench; echo rows >results/bench/summary.csv ;;
+bench) all="$*"; out=${{all#*--out-dir }}; out=${{out%% *}}
+    mkdir -p "$out"; echo rows >"$out/summary.csv"; sleep "${{BENCH_S:-0}}" ;;
 esac
 "#
         );
         std::fs::write(path, text).unwrap();
         std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+
+    /// Stand-ins for what a Jetson has: nvpmodel, which needs a restart for mode 3, tegrastats, and
+    /// sudo.
+    pub fn install_jetpack(&self) {
+        let mode = self.dir.path().join("mode");
+        std::fs::write(&mode, "1\n").unwrap();
+        let nvpmodel = format!(
+            r#"#!/bin/sh
+mode='{}'
+case $1 in
+-q) echo "NV Power Mode: MODE_$(cat "$mode")"; cat "$mode" ;;
+-m) printf '<nvpmodel><%s>\n' "$2" | sed 's/^/<>/' >>'{}'
+    [ "$2" = 3 ] && {{ read -r answer; echo "reboot: $answer"; exit 0; }}
+    echo "$2" >"$mode" ;;
+esac
+"#,
+            mode.display(),
+            self.record().display()
+        );
+        let tegrastats = "#!/bin/sh\necho 'RAM 1/7620MB'\nexec sleep 60\n";
+        let scripts = [
+            ("nvpmodel", nvpmodel.as_str()),
+            ("tegrastats", tegrastats),
+            ("sudo", "#!/bin/sh\nexec \"$@\"\n"),
+        ];
+        for (name, text) in scripts {
+            let path = self.dir.path().join("my bin").join(name);
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+        }
     }
 
     fn record(&self) -> PathBuf {

@@ -50,6 +50,45 @@ fn engines_are_built_tested_and_measured_and_the_results_packed() {
     assert_eq!(again[3], format!("{bench}<--resume>"));
 }
 
+/// An afternoon on a Jetson: the mode that was found, two that were asked for, and the first again.
+#[test]
+fn each_power_mode_is_heated_and_measured_and_the_first_one_comes_back() {
+    let board = Board::new(&[]);
+    board.install(env!("CARGO_PKG_VERSION"), "tensorrt", true);
+    board.install_jetpack();
+    let asked = [("POWER_MODES", "0 3"), ("SOAK", "1"), ("BENCH_S", "0.3"), ("WITH_PEAK", "1")];
+    let output = board.run(&[], &asked);
+    let text = said(&output);
+    // Mode 3 needs a restart.
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("mode 3 was not set") && text.contains("restart into it"), "{text}");
+    assert!(board.result("nvpmodel.log").contains("reboot: no"), "nobody restarts the board");
+    let calls = board.calls();
+    let at = |call: &str| calls.iter().position(|known| known == call).unwrap_or(usize::MAX);
+    let modes = ["<nvpmodel><0>", "<nvpmodel><3>", "<nvpmodel><1>"].map(at);
+    assert!(modes.is_sorted() && modes[2] == calls.len() - 1, "{calls:?}");
+    let out = |call: &String| {
+        let (_, out) = call.split_once("<--out-dir><results/")?;
+        out.split_once('>').map(|(out, _)| out.to_owned())
+    };
+    let measured: Vec<String> = calls.iter().filter_map(out).collect();
+    let first = ["soak_001", "bench", "soak_mode_0_001", "bench_mode_0"]
+        .map(|name| measured.iter().position(|known| known == name).unwrap_or(usize::MAX));
+    assert!(first.is_sorted() && first[0] == 0 && first[3] == measured.len() - 1, "{measured:?}");
+    assert_eq!(calls.iter().filter(|call| *call == "<selftest><--peak>").count(), 2);
+    for log in ["tegrastats.log", "tegrastats_mode_0.log"] {
+        assert_eq!(board.result(log), "RAM 1/7620MB\n", "{log}");
+    }
+    assert!(board.pack.join("results.tar").is_file());
+
+    // A machine that has no such modes says so.
+    let board = Board::new(&[]);
+    board.install(env!("CARGO_PKG_VERSION"), "tensorrt", true);
+    let output = board.run(&[], &[("POWER_MODES", "0")]);
+    assert!(said(&output).contains("there is no nvpmodel here"), "{}", said(&output));
+    assert!(output.status.code() == Some(1) && board.pack.join("results/bench").is_dir());
+}
+
 #[test]
 fn without_a_tensorrt_bench_the_rows_are_the_selftests() {
     let board = Board::new(&[]);
