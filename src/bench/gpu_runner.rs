@@ -22,7 +22,7 @@ use vos::bundle::{FusedPart, Manifest, MaskDecoderPart, MemoryEncoderPart, Trunk
 use vos::geometry::Geometry;
 use vos::logits::rounded;
 use vos::mask::Mask;
-use vos::record::{Backend, FrameTransfer, MemoryPeaks, TensorRtBackend};
+use vos::record::{Backend, DeviceMemoryUse, FrameTransfer, MemoryPeaks, TensorRtBackend};
 
 /// A pipeline for the objects of one model.
 pub struct GpuRunner {
@@ -167,6 +167,23 @@ impl ClipRunner for GpuRunner {
             gpu_peak_reserved_mib: mib(self.reserved),
             cpu_peak_rss_mib: None,
         }
+    }
+
+    fn memory_use(&self) -> Option<DeviceMemoryUse> {
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        let usage = self.pipeline.gpu().pool().usage();
+        let of = |tag: MemoryTag| mib(usage.by_tag[tag as usize]);
+        Some(DeviceMemoryUse {
+            weights: of(MemoryTag::Weights),
+            activations: of(MemoryTag::Scratch),
+            inputs: of(MemoryTag::Frames),
+            features: of(MemoryTag::Features),
+            bank: of(MemoryTag::Bank),
+            outputs: of(MemoryTag::Results),
+            own: of(MemoryTag::Other),
+            outside: self.reserved.checked_sub(usage.current).filter(|rest| *rest > 0).map(mib),
+            engines: self.pipeline.engines().memory(),
+        })
     }
 
     fn most_points(&self) -> Option<usize> {

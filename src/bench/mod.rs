@@ -11,6 +11,7 @@ mod encode_stage;
 pub(crate) mod gpu_runner;
 pub(crate) mod load;
 mod mask_file;
+mod memory_watch;
 pub(crate) mod object_error;
 mod object_files;
 mod object_run;

@@ -15,7 +15,7 @@ use vos::geometry::Geometry;
 use vos::logits::Exchange;
 use vos::mask::Mask;
 use vos::predecode::PreparedClip;
-use vos::record::{FrameTimes, FrameTransfer, MemoryPeaks};
+use vos::record::{DeviceMemoryUse, FrameTimes, FrameTransfer, MemoryPeaks};
 use vos::tracker::{Network, NetworkPrompt};
 
 /// Warm-up passes stop after this many frames: by then the memory bank (7) and the pointer bank
@@ -95,6 +95,11 @@ pub trait ClipRunner {
     /// GPU memory at its peak; nothing where no GPU takes part.
     fn gpu_memory(&self) -> MemoryPeaks {
         MemoryPeaks::default()
+    }
+
+    /// Device memory by use, as it is held now; none where no GPU takes part.
+    fn memory_use(&self) -> Option<DeviceMemoryUse> {
+        None
     }
 
     /// The most points that one prompt may have; none where there is no limit but the graph's.

@@ -11,6 +11,7 @@ use std::process::Child;
 
 use anyhow::{Context, Result};
 
+use super::memory_watch::MemoryWatch;
 use super::object_error::status_of;
 use super::plan::{BenchModel, BenchPlan, Job};
 use super::progress::{Display, Doing};
@@ -201,6 +202,7 @@ fn one_worker(
     let listener = Listener::<BenchEvent>::of(&mut worker)?;
     // Loading may take long and reports no progress.
     let (mut limit, mut doing) = (None, "no frame yet".to_owned());
+    let mut memory = MemoryWatch::default();
     loop {
         match listener.next(limit)? {
             Heard::Event(BenchEvent::Ready(loaded)) => {
@@ -221,12 +223,14 @@ fn one_worker(
             }
             Heard::Event(BenchEvent::Object { key, passes }) => {
                 doing = format!("the row of {} object {}", key.video, key.object);
+                memory.object(worker.id(), &passes);
                 if let Some(at) = queue.iter().position(|item| item.key == key)
                     && let Some(item) = queue.remove(at)
                 {
                     keep(item, passes, work, ready.as_ref(), store, display)?;
                 }
             }
+            Heard::Event(BenchEvent::Memory(uses)) => memory.uses(*uses),
             Heard::Event(BenchEvent::Lost { reason }) => {
                 lost = Some(reason);
                 limit = child::limit_of(plan.stall_limit_s);
@@ -249,6 +253,9 @@ fn one_worker(
                 return Ok(Life::Stalled(stall));
             }
         }
+    }
+    if let Some(loaded) = ready {
+        loaded.memory = memory.memory();
     }
     if !queue.is_empty() && told.is_none() && lost.is_none() {
         ctrl_c::settle();

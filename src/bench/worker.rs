@@ -24,7 +24,9 @@ use vos::bundle::Manifest;
 use vos::files::Facts;
 use vos::platform::Platforms;
 use vos::prompt::PromptKind;
-use vos::record::{Conditions, Fidelity, Mode, ObjectKey, StageTimes, Status};
+use vos::record::{
+    Conditions, DeviceMemoryUse, Fidelity, Mode, ModelMemory, ObjectKey, StageTimes, Status,
+};
 use vos::roofline::{self, Peaks};
 use vos::stage::Stage;
 
@@ -57,6 +59,8 @@ pub enum BenchEvent {
         /// Its passes.
         passes: Vec<Recorded>,
     },
+    /// What the device's memory is used for, behind each clip.
+    Memory(Box<DeviceMemoryUse>),
     /// What runs the model is lost to this process, which ends. Nobody is to blame but the object
     /// at hand, which has its row: another worker can go on.
     Lost {
@@ -85,6 +89,11 @@ pub struct Loaded {
     pub sm: Option<u32>,
     /// What does not change of the GPU that is watched.
     pub gpu: Option<serde_json::Map<String, serde_json::Value>>,
+    /// Tag of the model.
+    pub model: String,
+    /// Its memory, which the parent fills in at the worker's end.
+    #[serde(default)]
+    pub memory: ModelMemory,
 }
 
 impl Loaded {
@@ -159,6 +168,9 @@ fn run_job() -> Result<()> {
                 failed |= passes.iter().any(|(row, _)| row.status == Status::Failed);
                 child::send(&BenchEvent::Object { key, passes })?;
             }
+            if let Some(uses) = runner.runner.memory_use() {
+                child::send(&BenchEvent::Memory(Box::new(uses)))?;
+            }
             if failed && let Some(reason) = runner.runner.lost() {
                 return child::send(&BenchEvent::Lost { reason });
             }
@@ -184,7 +196,10 @@ fn load(job: &Job, model: &BenchModel) -> Result<(Box<dyn ClipRunner>, Loaded)> 
         mode: job.plan.mode(),
         ..conditions(job, model, runner.manifest())
     };
-    let loaded = Loaded { conditions, load_ms, library, version, sm, gpu: None };
+    let memory = ModelMemory::default();
+    let tag = model.tag.text.clone();
+    let loaded =
+        Loaded { conditions, load_ms, library, version, sm, gpu: None, model: tag, memory };
     Ok((runner, loaded))
 }
 

@@ -206,7 +206,12 @@ fn listen(output: impl BufRead) -> (Result<Reported>, Vec<String>) {
             }
             Ok(BenchEvent::Failed { reason }) => reported = Reported::Failed(reason),
             // The reason of the pass before it names a lost device.
-            Ok(BenchEvent::Ready(_) | BenchEvent::Progress { .. } | BenchEvent::Lost { .. }) => {}
+            Ok(
+                BenchEvent::Ready(_)
+                | BenchEvent::Progress { .. }
+                | BenchEvent::Memory(_)
+                | BenchEvent::Lost { .. },
+            ) => {}
             // nsys's progress bar returns to the beginning of its line.
             Err(_) => others.extend(line.rsplit('\r').next().map(str::trim).map(str::to_owned)),
         }

@@ -15,6 +15,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use vos::files::{FileHash, SIDECAR};
+use vos::record::ModelMemory;
 
 /// A sidecar without its passes, which are read over.
 #[derive(Debug, Default, Deserialize)]
@@ -24,6 +25,7 @@ pub(super) struct Head {
     pub timed_region: String,
     pub inputs: BTreeMap<String, FileHash>,
     pub graphs: BTreeMap<String, FileHash>,
+    pub memory: BTreeMap<String, ModelMemory>,
 }
 
 impl Head {

@@ -104,6 +104,9 @@ pub fn merge(
     for part in &mut parts {
         sidecar.inputs.append(&mut part.head.inputs);
         sidecar.graphs.append(&mut part.head.graphs);
+        for (model, memory) in std::mem::take(&mut part.head.memory) {
+            sidecar.memory.entry(model).or_default().of_another_worker(memory);
+        }
     }
     merged.rows = store.summaries().count();
     store.finish(&sidecar)?;

@@ -55,6 +55,8 @@ fn loaded() -> Option<Loaded> {
         library,
         sm: None,
         gpu: None,
+        model: String::new(),
+        memory: Default::default(),
     })
 }
 

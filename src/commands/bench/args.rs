@@ -187,6 +187,10 @@ pub struct BenchArgs {
     /// Print the table as one JSON document.
     #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
+    /// Print the device's memory by use below the results: weights, activations, inputs, bank and
+    /// so on, and what TensorRT says of each engine. The sidecar has it too.
+    #[arg(long, help_heading = OUTPUT)]
+    pub memory: bool,
     /// Measure a synthetic clip: writes ./test_synthetic_data and ./test_outputs.
     #[arg(long, help_heading = DATA)]
     pub test_mode: bool,

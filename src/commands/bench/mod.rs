@@ -8,6 +8,7 @@ mod encode_stage;
 pub(in crate::commands) mod engines;
 mod gpu_only;
 mod kept;
+mod memory_table;
 pub(in crate::commands) mod models;
 pub(in crate::commands) mod plan;
 mod remarks;
@@ -52,12 +53,14 @@ use timed_region::timed_region;
 use vos::bundle::{Bundle, FusedPart, Graph, Trunk};
 use vos::files::OTHER_DEVICES;
 use vos::files::{ColumnSet, Configuration, FileHash, ResultStore, Sidecar};
-use vos::record::{Status, SummaryRecord};
+use vos::record::{ModelMemory, Status, SummaryRecord};
 
 /// The result of a bench, for the screen.
 pub(in crate::commands) struct Report {
     /// One line a model.
     pub models: Vec<Line>,
+    /// Model tag → its memory, where something is known of it.
+    pub memory: BTreeMap<String, ModelMemory>,
     /// Remarks about them.
     pub remarks: Vec<String>,
     /// Rows that failed.
@@ -86,6 +89,9 @@ pub fn run(args: BenchArgs) -> Result<Outcome> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}", colour::shown(&table::render(&report.models), &std::io::stdout()))?;
     let width = screen_table::screen_width().unwrap_or(usize::MAX);
+    if args.memory {
+        writeln!(out, "{}", memory_table::render(&report.memory))?;
+    }
     for remark in report.remarks {
         let remark = screen_table::wrapped(&remark, width);
         writeln!(out, "{}", colour::shown(&remark, &std::io::stdout()))?;
@@ -106,9 +112,10 @@ impl Report {
     /// What broke it off.
     pub(in crate::commands) fn document(self) -> Result<(Value, Outcome)> {
         let outcome = self.outcome();
-        let Self { models, remarks, failed, skipped, incomplete, left_out, ended, .. } = self;
+        let Self { models, memory, remarks, failed, skipped, incomplete, left_out, ended, .. } =
+            self;
         let document = json!({
-            "models": models, "remarks": remarks, "failed": failed, "skipped": skipped,
+            "models": models, "memory": memory, "remarks": remarks, "failed": failed, "skipped": skipped,
             "incomplete": incomplete, "left_out": left_out, "files": ended?,
         });
         Ok((document, outcome))
@@ -175,6 +182,7 @@ pub(in crate::commands) fn measure(args: &BenchArgs) -> Result<Report> {
         timed_region: timed_region(&plan),
         inputs: work.hashes.clone(),
         graphs: graphs(&plan)?,
+        memory: BTreeMap::new(),
     };
     let library = if plan.gpu.is_some() { "tensorrt" } else { "onnxruntime" };
     if store.done_before() > 0 {
@@ -198,13 +206,21 @@ pub(in crate::commands) fn measure(args: &BenchArgs) -> Result<Report> {
         if let Some(gpu) = loaded.iter().find_map(|loaded| loaded.gpu.clone()) {
             sidecar.environment.insert("gpu".to_owned(), gpu.into());
         }
+        for loaded in loaded.iter().filter(|loaded| loaded.memory != ModelMemory::default()) {
+            let memory = sidecar.memory.entry(loaded.model.clone()).or_default();
+            memory.of_another_worker(loaded.memory.clone());
+        }
     }
     let count = |status| store.summaries().filter(|row| row.pooled.status == status).count();
     let (failed, skipped) = (count(Status::Failed), count(Status::Skipped));
     let lacks = |row: &&SummaryRecord| row.runs > 0 && row.runs < plan.profile_runs;
     let incomplete = store.summaries().filter(lacks).count();
     let models = table::lines(store.summaries());
-    let remarks = bench_remarks(store.summaries());
+    let mut remarks = bench_remarks(store.summaries());
+    for (model, memory) in &sidecar.memory {
+        remarks.extend(memory.leaks().into_iter().map(|said| format!("{model}: {said}")));
+    }
+    let memory = sidecar.memory.clone();
     let overlay = store.summaries().find_map(|row| row.pooled.overlay.as_ref());
     let overlay = overlay.map(|overlay| plan.out_dir.join(overlay).display().to_string());
     let files = store.finish(&sidecar);
@@ -213,7 +229,7 @@ pub(in crate::commands) fn measure(args: &BenchArgs) -> Result<Report> {
         let all = [files.summary, files.profile, files.stats, files.sidecar];
         Ok(all.into_iter().filter(|path| path.exists()).collect())
     });
-    Ok(Report { models, remarks, failed, skipped, incomplete, left_out, overlay, ended })
+    Ok(Report { models, memory, remarks, failed, skipped, incomplete, left_out, overlay, ended })
 }
 
 /// Ctrl-C names the rows that are kept and the command that continues.

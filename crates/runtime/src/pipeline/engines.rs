@@ -21,6 +21,7 @@ use vos::bundle::{
     Contract, MaskDecoderPart, MemoryEncoderPart, MemoryKeyProjWeights, PartGraph, Role,
 };
 use vos::platform::Platforms;
+use vos::record::EngineMemory;
 use vos::track_variant::TrackVariant;
 
 /// All engines that one kind of prompt needs.
@@ -116,10 +117,26 @@ impl Engines {
     /// The most scratch memory that any part of the encoder needs, and the most that any other
     /// engine needs, bytes.
     pub fn scratch_bytes(&self) -> (u64, u64) {
-        let StepEngines { prompt, mask_prompt, track, memory } = &self.steps;
-        let steps = [Some(prompt), mask_prompt.as_ref(), memory.engine()].into_iter().flatten();
-        let steps = steps.chain(track.all()).map(LoadedEngine::scratch_bytes);
+        let steps = self.step_engines().map(LoadedEngine::scratch_bytes);
         (self.encoder.scratch_bytes(), steps.max().unwrap_or(0))
+    }
+
+    /// The engines that track an object.
+    fn step_engines(&self) -> impl Iterator<Item = &LoadedEngine> {
+        let StepEngines { prompt, mask_prompt, track, memory } = &self.steps;
+        let few = [Some(prompt), mask_prompt.as_ref(), memory.engine()].into_iter().flatten();
+        few.chain(track.all())
+    }
+
+    /// Plan and scratch memory of each engine that runs.
+    pub fn memory(&self) -> Vec<EngineMemory> {
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        let of = |loaded: &LoadedEngine| EngineMemory {
+            role: loaded.role.name().to_owned(),
+            plan: self.manifest.plan(loaded.role).map_or(0.0, |plan| mib(plan.bytes)),
+            activations: mib(loaded.scratch_bytes()),
+        };
+        self.encoder.parts.iter().chain(self.step_engines()).map(of).collect()
     }
 }
 

@@ -261,6 +261,11 @@ impl Pipeline {
         Ok(())
     }
 
+    /// The engines that run.
+    pub fn engines(&self) -> &Engines {
+        &self.engines
+    }
+
     /// The way of the last clip's predecoded frames; none where they were decoded.
     pub fn transfer(&self) -> Option<FrameTransfer> {
         self.route.as_ref().map(|route| route.transfer)

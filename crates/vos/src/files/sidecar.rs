@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+use crate::record::ModelMemory;
+
 /// File name.
 pub const FILE_NAME: &str = "sidecar.json";
 
@@ -28,18 +30,26 @@ pub struct Sidecar {
     pub inputs: BTreeMap<String, FileHash>,
     /// Graph and engine files → their hash.
     pub graphs: BTreeMap<String, FileHash>,
+    /// Model tag → its memory, where something is known of it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub memory: BTreeMap<String, ModelMemory>,
 }
 
 impl Sidecar {
-    /// Copies these facts of the environment from the sidecar in `directory`, if it has them.
+    /// Copies these facts of the environment, and the models' memory, from the sidecar in
+    /// `directory`, if it has them.
     pub fn keep_environment(&mut self, directory: &Path, names: &[&str]) {
         #[derive(Deserialize)]
         struct Earlier {
             environment: Map<String, Value>,
+            #[serde(default)]
+            memory: BTreeMap<String, ModelMemory>,
         }
         let file = File::open(directory.join(FILE_NAME)).map(BufReader::new);
         let earlier = file.ok().and_then(|file| serde_json::from_reader::<_, Earlier>(file).ok());
-        for (name, value) in earlier.map(|it| it.environment).unwrap_or_default() {
+        let Some(Earlier { environment, memory }) = earlier else { return };
+        self.memory.extend(memory);
+        for (name, value) in environment {
             if names.contains(&name.as_str()) {
                 self.environment.insert(name, value);
             }
