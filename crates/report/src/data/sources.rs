@@ -2,10 +2,13 @@
 Sources of the rows: files, machine, settings.
 */
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::input::RunSource;
+use vos::record::ModelMemory;
 
 /// One run folder or table.
 #[derive(Debug, Serialize)]
@@ -26,6 +29,8 @@ pub struct SourceInfo {
     pub configuration: Map<String, Value>,
     /// The timed region, from the run.
     pub timed_region: Option<String>,
+    /// Memory of the models, where the run tells of it.
+    pub memory: BTreeMap<String, ModelMemory>,
     /// Hashes of inputs and graphs.
     pub hashes: Vec<(String, String)>,
     /// `experiment_config.txt`.
@@ -53,6 +58,10 @@ pub fn info(source: &RunSource) -> SourceInfo {
         environment: object("environment"),
         configuration: object("configuration"),
         timed_region: source.facts.get("timed_region").and_then(Value::as_str).map(str::to_owned),
+        memory: object("memory")
+            .into_iter()
+            .filter_map(|(model, memory)| Some((model, serde_json::from_value(memory).ok()?)))
+            .collect(),
         hashes,
         experiment: source.experiment.clone(),
     }

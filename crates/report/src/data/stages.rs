@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::input::{RecordedPass, ResultRow};
 use vos::stage::Stage;
+use vos::stats::mean;
 
 /// Decoding is outside the latency.
 const DECODE: usize = Stage::Decode as usize;
@@ -46,6 +47,8 @@ pub struct StageLine {
     pub percent_of_frame: Option<f64>,
     /// Share of decoding and frame together, %.
     pub percent_of_all: Option<f64>,
+    /// Least time at the GPU's peaks over the time where it ran, %; mean of the rows that have it.
+    pub percent_of_roofline: Option<f64>,
 }
 
 impl StageTable {
@@ -94,6 +97,7 @@ pub fn of(
             percent_of_frame: (measured && is_inside(stage)).then_some(100.0 * sum / whole),
             percent_of_all: (measured && sums[DECODE].1 > 0)
                 .then_some(100.0 * sum / (whole + decode)),
+            percent_of_roofline: roofline(rows, stage),
         }
     };
     Some(StageTable {
@@ -104,6 +108,13 @@ pub fn of(
         unexplained_ms: (!overlapping).then_some((total_ms - inside) / count),
         lines: Stage::ALL.into_iter().map(line).filter(has_place).collect(),
     })
+}
+
+/// Mean share of the roofline over the rows that have it, %.
+fn roofline(rows: &[&ResultRow], stage: Stage) -> Option<f64> {
+    let column = stage.column().replace("_ms", "_roofline");
+    let shares: Vec<f64> = rows.iter().filter_map(|row| row.number(&column)).collect();
+    Some(100.0 * mean(&shares)?)
 }
 
 /// Number of frames, sum of their times and sums of their stages.

@@ -4,6 +4,7 @@ Accuracy, latency, stages and memory: plots with their numbers.
 
 use maud::html;
 
+use super::memory;
 use super::part::Part;
 use super::plots::{figures as draw, or_not_measured};
 use crate::content::Report;
@@ -92,6 +93,9 @@ pub fn stages(report: &Report, figures: &Figures) -> Vec<Part> {
     parts
 }
 
+/// The column of a stage's share of the roofline in its breakdown.
+const ROOFLINE: usize = 5;
+
 fn breakdown(name: &str, group: &Group, stages: &StageTable) -> Table {
     let struck = group.invalid;
     let whole = if stages.overlapping { "% of all stages" } else { "% of the frame" };
@@ -104,7 +108,14 @@ fn breakdown(name: &str, group: &Group, stages: &StageTable) -> Table {
         ),
     };
     let caption = format!("{}. {from}", group.full_name());
-    let heads = ["Stage", "Time ms per frame", "ms of frames with it", whole, "% with decoding"];
+    let heads = [
+        "Stage",
+        "Time ms per frame",
+        "ms of frames with it",
+        whole,
+        "% with decoding",
+        "% of roofline",
+    ];
     let mut table = Table { sortable: false, ..Table::new(name, &caption, &heads, 1) };
     let number = |value: Option<f64>, digits: usize| Cell::number(value, digits, struck);
     let empty = || Cell { number: true, ..Cell::default() };
@@ -121,6 +132,7 @@ fn breakdown(name: &str, group: &Group, stages: &StageTable) -> Table {
             number(line.where_it_ran_ms, 3),
             share,
             number(line.percent_of_all, 1),
+            number(line.percent_of_roofline, 1),
         ];
         table.push(cells, false);
     }
@@ -131,6 +143,7 @@ fn breakdown(name: &str, group: &Group, stages: &StageTable) -> Table {
             empty(),
             number(Some(100.0 * rest / stages.frame_ms), 1),
             number(total.map(|total| 100.0 * rest / total), 1),
+            empty(),
         ];
         table.push(cells, false);
     }
@@ -140,8 +153,12 @@ fn breakdown(name: &str, group: &Group, stages: &StageTable) -> Table {
         sums.push(("Total with decoding", total));
     }
     for (label, value) in sums {
-        table.push(vec![Cell::text(label), number(value, 3), empty(), empty(), empty()], false);
+        let mut cells = vec![Cell::text(label), number(value, 3)];
+        cells.resize_with(heads.len(), empty);
+        table.push(cells, false);
     }
+    // Runs without peaks or the bundle's work have no share of a roofline.
+    table.drop_empty(ROOFLINE);
     table
 }
 
@@ -180,6 +197,7 @@ pub fn memory(report: &Report, figures: &Figures) -> Vec<Part> {
         Part::Table(table),
         not_measured(&missing),
     ];
+    parts.extend(memory::by_use(report));
     parts.extend(bandwidth(report));
     parts.push(Part::Html(html! {
         @for group in report.groups.iter() {

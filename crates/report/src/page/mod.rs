@@ -13,6 +13,7 @@ mod environment;
 mod frame;
 mod history;
 mod masks;
+mod memory;
 mod part;
 mod plots;
 mod power;
