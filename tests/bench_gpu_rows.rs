@@ -3,6 +3,7 @@
 
 use std::fs;
 
+use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 
 use crate::bench_gpu::{PADDED, Setting};
@@ -47,6 +48,27 @@ fn a_driver_that_crashes_when_it_is_closed_spoils_nothing_that_was_measured() {
     let done = command.env("FAKE_CUDA_EXIT", "1").assert().success();
     done.stderr(contains("after the last row, the worker process was killed by signal 6"));
     assert_eq!(setting.column("out", "status"), ["ok", "ok"]);
+}
+
+/// From the allocator and the engines: the sidecar has it always, the screen where it is asked for.
+#[test]
+fn device_memory_is_told_by_its_use() {
+    let Some(setting) = Setting::new(1, 4, &PADDED) else { return };
+    let shown = setting.gpu("out").arg("--memory").assert().success();
+    shown.stdout(contains("memory bank").and(contains("activations and workspace MiB")));
+    let text = fs::read(setting.path("out").join("sidecar.json")).unwrap();
+    let sidecar: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    let device = &sidecar["memory"]["edgetam_mini_points"]["device"];
+    for held in ["inputs", "features", "bank", "outputs"] {
+        assert!(device[held].as_f64().unwrap() > 0.0, "{held}: {device}");
+    }
+    let engines = device["engines"].as_array().unwrap();
+    let of = |role: &str| engines.iter().find(|engine| engine["role"] == role);
+    assert!(of("encoder").unwrap()["plan"].as_f64().unwrap() > 0.0, "{device}");
+    assert!(of("track_padded").is_some() && of("memory").is_some(), "{device}");
+    // ONNX Runtime tells nothing of the kind.
+    let cpu = setting.cpu("cpu").arg("--memory").assert().success();
+    cpu.stdout(contains("--backend tensorrt"));
 }
 
 #[test]

@@ -161,6 +161,13 @@ fn refuse_what_the_suite_sets(bench: &BenchArgs) -> Result<()> {
             "{flag} is set by each experiment of a suite; {instead} (docs/reference/suites.md)"
         )));
     }
+    if bench.memory {
+        bail!(UsageError(
+            "--memory prints below the table of one bench; the sidecar of each experiment has it, \
+             so leave it out"
+                .to_owned()
+        ));
+    }
     if bench.split_dir.is_none() && !bench.test_mode {
         bail!(UsageError(
             "--split-dir is missing; name a folder with JPEGImages_24fps, or make one: segtrt \

@@ -234,3 +234,38 @@ fn fifty_clips_of_five_models_and_four_sides_are_a_small_page() {
     unique.dedup();
     assert_eq!(unique.len(), names.len(), "{names:?}");
 }
+
+#[test]
+fn memory_by_use_and_the_share_of_the_roofline_are_shown_where_they_are_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let (told, other) = (dir.path().join("told"), dir.path().join("other"));
+    for folder in [&told, &other] {
+        run_folder(folder, "edgetam_points", 512, ("tensorrt", "fp16"), 100.0, 2);
+    }
+    let without = page_of(&report_of(&[&other]));
+    assert!(!without.contains("memory bank MiB") && !without.contains("% of roofline"));
+    // The same run with what a GPU pipeline says of its memory, and with stages.
+    let path = told.join("sidecar.json");
+    let mut sidecar: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let device = json!({"weights": 28.1, "activations": 62.7, "inputs": 6.5, "features": 14.2,
+        "bank": 3.6, "outputs": 1.9, "own": 0.4, "outside": 311.0, "engines": []});
+    sidecar["memory"] = json!({"edgetam_points": {"device": device}});
+    for pass in sidecar["passes"].as_array_mut().unwrap() {
+        pass["frame_times"]["encoder_ms"] = json!(vec![4.0; 60]);
+    }
+    std::fs::write(&path, sidecar.to_string()).unwrap();
+    let table = told.join("profile_summary.csv");
+    let rows = std::fs::read_to_string(&table).unwrap();
+    let lines = rows.lines().enumerate().map(|(at, line)| match at {
+        0 => format!("{line},encoder_roofline\n"),
+        at => format!("{line},{}\n", [0.2, 0.3][at - 1]),
+    });
+    std::fs::write(&table, lines.collect::<String>()).unwrap();
+    let page = Html::parse_document(&page_of(&report_of(&[&told])));
+    let rows: Vec<String> = all(&page, "tr").iter().map(text).collect();
+    let memory = rows.iter().find(|row| row.contains("62.7")).expect("memory by use");
+    assert!(memory.contains("28.1") && memory.contains("311.0"), "{memory}");
+    // The mean of 20 and 30 %.
+    let encoder = rows.iter().find(|row| row.starts_with("Inference: encoder 4.000")).unwrap();
+    assert!(encoder.ends_with("25.0"), "{encoder}");
+}
