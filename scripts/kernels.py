@@ -114,6 +114,19 @@ REMARK = re.compile(r"^\s*// (?:(?:begin|end) inline asm|\.globl\s.*|demoted var
 VARIABLE = re.compile(r"^\.global \.align \d+ \.(\w+) (\w+)(?:\[\d+\])?(?: = ([^;]*))?;\n", re.M)
 
 
+# A register needs no percent sign and one letter: a tenth of the text.
+REGISTER = re.compile(r"%(r?[dfprs])(?=[0-9<])")
+
+
+def short_registers(ptx):
+    """The same PTX with `f1` for `%f1`, `d1` for `%rd1`."""
+    short = lambda register: register[1][-1]
+    taken = {short(register) for register in REGISTER.finditer(ptx)}
+    if clash := re.search(rf"(?<![\w$%.])[{''.join(taken)}]\d+\b", ptx):
+        raise Problem(f"the PTX has a name {clash[0]}, which a register would get")
+    return REGISTER.sub(short, ptx)
+
+
 def constant_name(symbol):
     """The name of a constant, `Widen::SHARED`; None for a member of a template or of CUDA's headers."""
     if not symbol.startswith("_ZN"):
@@ -147,6 +160,7 @@ def compact(ptx):
         return ""
 
     ptx = VARIABLE.sub(keep_used, ptx)
+    ptx = short_registers(ptx)
     lines = (re.sub(r"[ \t]+", " ", line).replace(", ", ",").strip() for line in ptx.splitlines())
     return [*constants, *filter(None, lines)]
 
