@@ -134,6 +134,9 @@ fn large_cases_can_be_left_out_and_are_counted() {
     // 6 x 6, without: 32 x 32 tokens take five times as long and add no code path.
     let (encoder, encoders) = of("memory-encoder", "60000", "0");
     assert!(encoder.len() >= 5 && encoder.iter().all(|kernel| kernel == "memory encoder"));
+    // Two small trunks.
+    let (trunks, repvits) = of("repvit", "128000", "1");
+    assert_eq!(trunks, ["repvit whole"; 2]);
     for filter in ["bicubic", "antialiased", "bilinear"] {
         for element in ["f32", "f16"] {
             assert!(kernels.contains(&format!("preprocess {filter} {element}")), "{kernels:?}");
@@ -154,14 +157,14 @@ fn large_cases_can_be_left_out_and_are_counted() {
     assert!(cases.iter().all(|case| !case.contains("3840x2160") && !case.contains("at 1024")));
     assert_eq!(report["max_elements"], 128_000);
 
-    let (fewer, less) = of(&format!("{others},attention,memory-encoder"), "1", "1");
+    let (fewer, less) = of(&format!("{others},attention,memory-encoder,repvit"), "1", "1");
     assert_eq!(fewer.iter().filter(|kernel| *kernel == "mask").count(), 2);
     assert_eq!(fewer.iter().filter(|kernel| *kernel == "mask counts").count(), 8);
     assert_eq!(fewer.len(), 10, "masks of one word: {fewer:?}");
     let all = |report: &Value| {
         report["left_out"].as_u64().unwrap() + report["rows"].as_array().unwrap().len() as u64
     };
-    let every = all(&report) + all(&attentions) + all(&encoders);
+    let every = all(&report) + all(&attentions) + all(&encoders) + all(&repvits);
     assert_eq!(all(&less), every, "every case runs or is counted");
     segtrt().args(["selftest", "--max-elements", "0"]).assert().code(2);
     segtrt().args(["selftest", "--no-kernels", "--max-elements", "9"]).assert().code(2);
@@ -324,6 +327,31 @@ fn a_fault_in_the_memory_encoder_is_found() {
         // 16 x 16 tokens at the most.
         command.args(["--topics", "memory-encoder", "--max-elements", "20000"]).assert().code(1);
         let why = format!("the {of}: ");
+        assert!(column(&csv, "reason").iter().any(|reason| reason.starts_with(&why)), "{fault}");
+    }
+}
+
+/// Faults in a block of one launch, in the sums behind its gate, and in each part of other blocks.
+#[test]
+fn a_fault_in_repvit_is_found() {
+    let Some(fakes) = shared() else { return };
+    // The trunk with blocks of one launch, too, or the narrow one alone.
+    let (both, narrow) = ("30000", "10000");
+    let faults = [
+        ("repvit_is_shifted_by_a_column", both, "stage 0"),
+        ("repvit_block_has_no_gate", both, "stage 0"),
+        ("repvit_next_sums_edges_as_inner", both, "stage 1"),
+        ("repvit_sums_edges_as_inner", narrow, "stage 0"),
+        ("repvit_stride_begins_a_row_late", narrow, "stage 1"),
+        ("repvit_forgets_a_part_of_the_depth", narrow, "stage 0"),
+    ];
+    let dir = tempfile::tempdir().unwrap();
+    for (fault, elements, of) in faults {
+        let csv = dir.path().join(format!("{fault}.csv"));
+        let mut command = selftest(fakes.dir(), &csv);
+        command.env("FAKE_FAULT", fault);
+        command.args(["--topics", "repvit", "--max-elements", elements]).assert().code(1);
+        let why = format!("{of}: ");
         assert!(column(&csv, "reason").iter().any(|reason| reason.starts_with(&why)), "{fault}");
     }
 }

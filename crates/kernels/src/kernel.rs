@@ -163,6 +163,11 @@ impl Modules {
 }
 
 impl Kernel {
+    /// The same kernel with fewer bytes of dynamic shared memory than it was loaded with.
+    pub fn taking(&self, shared: u32) -> Self {
+        Self { function: self.function.taking(shared), threads: self.threads }
+    }
+
     /// Enqueues a launch.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ frame (u8) ─ Preprocess ─→ image ─ encoder … track ─→ low ─ Mask
                   MaskDecoder: after the last of those engines, features and tokens to masks and pointer
                   MemoryEncoder: in place of the memory engine, features and mask logits to a memory
                   TrunkExecutor: Hiera's blocks, between the engines of stem and neck
+                  RepVitExecutor: RepViT's blocks, in the same place
 ```
 
 Each value is constructed once for the sizes of a clip. It uploads its tables and fixes all launch
@@ -35,6 +36,7 @@ mod mask_decoder;
 mod memory_encoder;
 mod memory_key_proj;
 mod preprocess;
+mod repvit;
 pub mod selftest;
 mod tables;
 mod window_attention;
@@ -56,6 +58,7 @@ pub use mask_decoder::{MaskDecoder, MaskDecoderOutputs};
 pub use memory_encoder::MemoryEncoder;
 pub use memory_key_proj::MemoryKeyProj;
 pub use preprocess::{Frame, Preprocess};
+pub use repvit::{RepVitExecutor, RepVitSource};
 pub use window_attention::{WindowAttention, WindowShape};
 
 pub use vos::preprocess::Filter;

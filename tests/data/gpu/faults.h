@@ -23,7 +23,13 @@
     X(memory_forgets_the_splits_scale) \
     X(memory_windows_in_the_wrong_order) \
     X(memory_mlp_has_the_wrong_sign) \
-    X(norm_has_no_bias)
+    X(norm_has_no_bias) \
+    X(repvit_is_shifted_by_a_column) \
+    X(repvit_block_has_no_gate) \
+    X(repvit_sums_edges_as_inner) \
+    X(repvit_next_sums_edges_as_inner) \
+    X(repvit_stride_begins_a_row_late) \
+    X(repvit_forgets_a_part_of_the_depth)
 
 // The expression `right`, or `wrong` where FAKE_FAULT is `name`.
 #define FAULT(name, right, wrong) (faults::name ? (wrong) : (right))

@@ -42,6 +42,15 @@ namespace latent_windows {
 #include "perceiver_2d.cu.instances"
 }  // namespace latent_windows
 
+namespace repvit {
+#include "../../emulate/repvit.h"
+#include "repvit.cu.instances"
+}  // namespace repvit
+namespace repvit_blocks {
+#include "../../emulate/repvit_block.h"
+#include "repvit_block.cu.instances"
+}  // namespace repvit_blocks
+
 static const Kernel KERNELS[] = {
     SOURCE(keys, memory_key_proj),
     SOURCE(image, mask_decoder_token_to_image_attn),
@@ -65,5 +74,17 @@ static const Kernel KERNELS[] = {
     SOURCE(latents, perceiver_1d_mlp),
     SOURCE(latents, perceiver_1d_self_attn),
     SOURCE(latent_windows, perceiver_2d_window_attn),
+    SOURCE(repvit, repvit_sums),
+    SOURCE(repvit, repvit_gate),
+    SOURCE(repvit, repvit_dwconv),
+    SOURCE(repvit, repvit_dwconv_stride2),
+    SOURCE(repvit, repvit_gemm_bias),
+    SOURCE(repvit, repvit_gemm_gelu),
+    SOURCE(repvit, repvit_gemm_residual),
+    SOURCE(repvit_blocks, repvit_block_48),
+    SOURCE(repvit_blocks, repvit_block_96),
+    SOURCE(repvit_blocks, repvit_block_192),
+    SOURCE(repvit_blocks, repvit_down_96),
+    SOURCE(repvit_blocks, repvit_down_192),
 };
 extern const Table SOURCES{KERNELS, sizeof KERNELS / sizeof *KERNELS};

@@ -23,7 +23,9 @@ pub use compare::{Checked, Limits, compare};
 pub(crate) use drawn_weights::weights_file;
 pub use stopwatch::{Launches, TimedRuns};
 
-use crate::{Source, bank, mask, mask_decoder, memory_encoder, memory_key_proj, preprocess};
+use crate::{
+    Source, bank, mask, mask_decoder, memory_encoder, memory_key_proj, preprocess, repvit,
+};
 use vos::platform::OLDEST_FUSED_SM;
 
 /// The cases of one part, and their requirements.
@@ -54,6 +56,7 @@ pub const TOPICS: &[Topic] = &[
     memory_key_proj::selftest::TOPIC,
     mask_decoder::selftest::TOPIC,
     memory_encoder::selftest::TOPIC,
+    repvit::selftest::TOPIC,
     crate::hiera::TOPIC,
     nvjpeg::TOPIC,
     crate::gemm::TOPIC,

@@ -1,0 +1,33 @@
+/*!
+RepViT's blocks (Wang et al., 2024, as EdgeTAM's image encoder has them) on the device.
+
+```text
+x ─ depthwise 3x3 ─→ y ─ × gate of y's means, where the block has squeeze-and-excite ─→ y ─┐
+                     └─ 1x1, where columns change ─→ y ─→ z = y + down GELU(up y) ←────────┘
+```
+
+| file | holds |
+|---|---|
+| `packed.rs`, `weights.rs` | the kernels' order of weights; weights on the device |
+| `launches.rs` | the launches |
+| `executor.rs` | which launches compute a block, and memory between them |
+
+Blocks of 48, 96 or 192 columns that keep map and columns are one launch (`cuda/repvit_block.cu`);
+others take a launch for each of their parts (`cuda/repvit.cu`). Squeeze-and-excite needs sums of
+the whole map: two launches before. Maps are f16 and channels-last, sums f32.
+
+TensorRT runs the stem before the blocks and the neck after them.
+*/
+
+mod executor;
+mod launches;
+mod packed;
+pub(crate) mod selftest;
+mod weights;
+
+pub use executor::{RepVitExecutor, RepVitSource};
+
+/// Bytes of an f16.
+const HALF: usize = 2;
+/// What vector loads need.
+const ALIGNMENT: usize = 16;

@@ -1,0 +1,266 @@
+/*!
+RepViT's blocks against float64 on the host: small trunks as a whole; of EdgeTAM's, at 1024 and 512
+pixels, each kind of block by itself. A whole trunk of that size must give the same finite numbers
+when it is launched and when it is replayed; its time is that of all blocks in a row.
+*/
+
+mod drawn;
+mod reference;
+
+use anyhow::{Context, Result, ensure};
+use half::f16;
+
+use super::launches::MODULES;
+use super::{HALF, RepVitExecutor, RepVitSource};
+use crate::selftest::{Bench, Checked, Launches, Limits, POISON, Topic, compare, f16_bytes, row};
+use cuda::{CapturedGraph, MemoryTag, Stream, View};
+use drawn::{DrawnBlock, Model};
+use vos::bundle::trunk::{RepVitBlock, RepVitWeights, STAGES};
+use vos::noise::Noise;
+
+const BLOCK: &str = "repvit block";
+const WHOLE: &str = "repvit whole";
+
+/// Tokens, y and hidden columns are halves, each off by 2⁻¹² on average; all sums are f32.
+const BLOCK_LIMITS: Limits = Limits { error: 1e-3, deviation: 2e-2 };
+/// Through up to 14 blocks.
+const WHOLE_LIMITS: Limits = Limits { error: 4e-3, deviation: 4e-2 };
+/// Of a large map some squares of this side are computed on the host.
+const SQUARE: usize = 4;
+const ALL: usize = 1024;
+
+const EDGETAM: [usize; STAGES] = [48, 96, 192, 384];
+/// The last two are small: one with blocks of one launch in three stages, one with none.
+const MODELS: [Model; 4] = [
+    Model { name: "EdgeTAM at 1024", columns: EDGETAM, depths: [2, 2, 14, 2], grid: 256 },
+    Model { name: "EdgeTAM at 512", columns: EDGETAM, depths: [2, 2, 14, 2], grid: 128 },
+    Model {
+        name: "as wide as EdgeTAM",
+        columns: [48, 96, 192, 200],
+        depths: [2, 1, 2, 1],
+        grid: 24,
+    },
+    Model { name: "narrow", columns: [16, 24, 40, 64], depths: [1, 1, 2, 1], grid: 24 },
+];
+
+impl Model {
+    /// A small trunk is computed on the host, too.
+    fn is_small(&self) -> bool {
+        self.grid * self.grid <= ALL
+    }
+}
+
+pub(crate) const TOPIC: Topic = Topic {
+    word: "repvit",
+    help: "RepViT's blocks of EdgeTAM's image encoder",
+    name: "RepViT's blocks",
+    sources: &MODULES,
+    used_by: Some("an encoder whose RepViT blocks are ours"),
+    needs_cublaslt: false,
+    judge: |bench| {
+        judge(bench);
+        Ok(())
+    },
+};
+
+/// A trunk with drawn weights, and the tokens that it takes.
+struct Drawn {
+    blocks: Vec<RepVitBlock>,
+    ends: [usize; STAGES],
+    weights: Vec<DrawnBlock>,
+    tokens: Vec<f16>,
+    /// Of a small trunk the maps of all stages.
+    expected: Vec<Vec<f64>>,
+}
+
+impl Drawn {
+    fn new(seed: u64, model: &Model) -> Self {
+        let (blocks, ends) = model.blocks();
+        let named = |at: usize| format!("{} {at}", model.name);
+        let of_block = |(at, block)| DrawnBlock::new(seed, &named(at), block);
+        let weights: Vec<DrawnBlock> = blocks.iter().enumerate().map(of_block).collect();
+        let tokens = tokens(seed, model.grid * model.grid * model.columns[0]);
+        let mut expected = Vec::new();
+        if model.is_small() {
+            let mut x: Vec<f64> = tokens.iter().map(|value| value.to_f64()).collect();
+            for (at, (block, weights)) in blocks.iter().zip(&weights).enumerate() {
+                x = reference::block(block, weights, &x, &vec![true; block.tokens_out()]);
+                if ends.contains(&at) {
+                    expected.push(x.clone());
+                }
+            }
+        }
+        Self { blocks, ends, weights, tokens, expected }
+    }
+
+    /// Blocks that differ in more than their weights, the first of each kind.
+    fn kinds(&self) -> Vec<usize> {
+        let first = |at: &usize| !self.blocks[..*at].contains(&self.blocks[*at]);
+        (0..self.blocks.len()).filter(first).collect()
+    }
+}
+
+fn tokens(seed: u64, count: usize) -> Vec<f16> {
+    Noise::new(seed, "repvit tokens").halves(count, 1.0)
+}
+
+/// A row for each trunk; of a large one also for each kind of block.
+fn judge(bench: &Bench) {
+    let rows = |model: &Model| {
+        let (blocks, ends) = model.blocks();
+        let drawn = Drawn { blocks, ends, weights: vec![], tokens: vec![], expected: vec![] };
+        if model.is_small() { 1 } else { 1 + drawn.kinds().len() }
+    };
+    let cases =
+        bench.planned(MODELS, |model| (model.grid * model.grid * model.columns[0], rows(model)));
+    let seed = bench.seed;
+    bench.each(
+        &cases,
+        |model| Drawn::new(seed, model),
+        |model, drawn| {
+            let work = match Work::new(bench, &drawn) {
+                Ok(work) => work,
+                Err(error) => return bench.found(row(WHOLE, model.name, Err(error))),
+            };
+            bench.found(row(WHOLE, model.name, work.whole(bench, &drawn)));
+            if model.is_small() {
+                return;
+            }
+            for at in drawn.kinds() {
+                let name = format!("{}, {}", model.name, named(&drawn.blocks[at]));
+                bench.found(row(BLOCK, &name, work.block(bench, &drawn, at)));
+            }
+        },
+    );
+}
+
+/// "48 to 96 columns of 256 x 256, squeezed"
+fn named(block: &RepVitBlock) -> String {
+    let RepVitBlock { dim, dim_out, grid, squeeze, .. } = *block;
+    let columns = if dim == dim_out { format!("{dim}") } else { format!("{dim} to {dim_out}") };
+    let squeezed = if squeeze > 0 { ", squeezed" } else { "" };
+    format!("{columns} columns of {grid} x {grid}{squeezed}")
+}
+
+/// A trunk on the device.
+struct Work {
+    executor: RepVitExecutor,
+    maps: Vec<View>,
+}
+
+impl Work {
+    fn new(bench: &Bench, drawn: &Drawn) -> Result<Self> {
+        let Drawn { blocks, ends, weights, .. } = drawn;
+        let memory = bench.gpu.tagged(MemoryTag::Scratch);
+        let map = |end: &usize| {
+            let block = blocks.get(*end).context("a stage ends at no block")?;
+            Ok(View::new(&memory, HALF * block.tokens_out() * block.dim_out)?)
+        };
+        let maps: Vec<View> = ends.iter().map(map).collect::<Result<_>>()?;
+        let scratch = View::new(&memory, RepVitExecutor::scratch_bytes(blocks))?;
+        let weights: Vec<RepVitWeights> = weights.iter().map(DrawnBlock::weights).collect();
+        let source = RepVitSource { blocks, ends, weights: &weights };
+        let executor = RepVitExecutor::new(bench.gpu, &source, &maps, &scratch, &bench.stream)?;
+        Ok(Self { executor, maps })
+    }
+
+    /// All blocks: launched and replayed, the latter with its time.
+    fn whole(&self, bench: &Bench, drawn: &Drawn) -> Result<Checked> {
+        let (Self { executor, maps }, stream) = (self, &bench.stream);
+        let tokens = f16_bytes(&drawn.tokens);
+        let begin = || -> Result<()> {
+            maps.iter().try_for_each(|map| map.fill(POISON, stream))?;
+            Ok(maps[0].upload(&tokens, stream)?)
+        };
+        let download = || maps.iter().map(|map| Ok(map.download(stream)?)).collect::<Result<_>>();
+        begin()?;
+        executor.enqueue(stream)?;
+        let first: Vec<Vec<u8>> = download()?;
+        let mut checked = if drawn.expected.is_empty() {
+            finite(&first)?
+        } else {
+            let judged = first.iter().zip(&drawn.expected).enumerate();
+            let judged = judged.map(|(stage, (came, expected))| {
+                let sample: Vec<(usize, f64)> = expected.iter().copied().enumerate().collect();
+                (format!("stage {stage}"), WHOLE_LIMITS.judge(&sample, value_of(came)))
+            });
+            let judged: Vec<(String, Checked)> = judged.collect();
+            let named: Vec<(&str, Checked)> =
+                judged.iter().map(|(name, checked)| (name.as_str(), checked.clone())).collect();
+            Checked::of_outputs(&named)
+        };
+        let launches = Launches(|stream: &Stream| executor.enqueue(stream), 1);
+        let mut recorded = CapturedGraph::new(launches, stream, true);
+        // The first run records.
+        for _ in 0..2 {
+            begin()?;
+            recorded.run()?;
+        }
+        let again: Vec<Vec<u8>> = download()?;
+        if again != first {
+            checked.not_repeated();
+        }
+        checked.timing = bench.time_recorded(bench.runs, |stream| executor.enqueue(stream))?;
+        Ok(checked)
+    }
+
+    /// One block, of drawn tokens.
+    fn block(&self, bench: &Bench, drawn: &Drawn, at: usize) -> Result<Checked> {
+        let (shape, stream) = (&drawn.blocks[at], &bench.stream);
+        let [x, out] = self.executor.maps_of(at).context("there is no such block")?;
+        let tokens = tokens(bench.seed, shape.tokens() * shape.dim);
+        let wanted = looked_at(shape.grid_out());
+        let values: Vec<f64> = tokens.iter().map(|value| value.to_f64()).collect();
+        let weights = &drawn.weights[at];
+        let expected =
+            bench.processors.install(|| reference::block(shape, weights, &values, &wanted));
+        out.fill(POISON, stream)?;
+        x.upload(&f16_bytes(&tokens), stream)?;
+        self.executor.enqueue_block(at, stream)?;
+        let came = out.download(stream)?;
+        let sample = expected.iter().copied().enumerate();
+        let sample: Vec<(usize, f64)> =
+            sample.filter(|(element, _)| wanted[element / shape.dim_out]).collect();
+        let mut checked = BLOCK_LIMITS.judge(&sample, value_of(&came));
+        let one = |stream: &Stream| self.executor.enqueue_block(at, stream);
+        checked.timing = bench.time_recorded(bench.runs, one)?;
+        Ok(checked)
+    }
+}
+
+fn value_of(came: &[u8]) -> impl Fn(usize) -> f64 + '_ {
+    let halves = came.as_chunks::<2>().0;
+    |at: usize| halves.get(at).map_or(f64::NAN, |two| f16::from_le_bytes(*two).to_f64())
+}
+
+/// That all numbers are finite: no host computes a large trunk.
+fn finite(maps: &[Vec<u8>]) -> Result<Checked> {
+    for (stage, map) in maps.iter().enumerate() {
+        let odd =
+            map.as_chunks::<2>().0.iter().position(|two| !f16::from_le_bytes(*two).is_finite());
+        ensure!(
+            odd.is_none(),
+            "element {} of stage {stage} is no finite number",
+            odd.unwrap_or_default()
+        );
+    }
+    let all = maps.concat();
+    compare(&all, &all, HALF)
+}
+
+/// Tokens of a map that are computed on the host: all, or squares in the corners, in the middle and
+/// across a tile's end.
+fn looked_at(grid: usize) -> Vec<bool> {
+    if grid * grid <= ALL {
+        return vec![true; grid * grid];
+    }
+    let (last, middle) = (grid - SQUARE, (grid - SQUARE) / 2);
+    let squares = [(0, 0), (0, last), (last, 0), (last, last), (middle, middle), (6, 14)];
+    let mut wanted = vec![false; grid * grid];
+    for (top, left) in squares {
+        for y in top..top + SQUARE {
+            wanted[y * grid + left..][..SQUARE].fill(true);
+        }
+    }
+    wanted
+}
