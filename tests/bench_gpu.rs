@@ -14,7 +14,7 @@ use vos::logits::LogitsFile;
 use vos::precision::Precision;
 
 use crate::selftest::fakes::{Engines, Fakes, shared};
-use crate::support::{bench, column, synth};
+use crate::support::{bench, column, require_onnxruntime, segtrt, synth};
 use crate::teacher::shared::{logits_files, turn_over};
 
 const SUMMARY: &str = "sav_benchmark_summary.csv";
@@ -32,9 +32,14 @@ pub struct Setting {
 impl Setting {
     /// None, said aloud, where there is no compiler.
     pub fn new(objects: usize, frames: usize, roles: &[Role]) -> Option<Self> {
+        Self::of_clips(1, objects, frames, roles)
+    }
+
+    /// The same with several clips.
+    pub fn of_clips(clips: usize, objects: usize, frames: usize, roles: &[Role]) -> Option<Self> {
         let fakes = shared()?;
         let dir = tempfile::tempdir().unwrap();
-        let split = synth(dir.path(), 1, objects, frames);
+        let split = synth(dir.path(), clips, objects, frames);
         let setting = Self { dir, split, fakes };
         setting.engines(&roles.iter().map(|role| (*role, "ok")).collect::<Vec<_>>());
         Some(setting)
@@ -51,6 +56,19 @@ impl Setting {
     /// A bench on the stand-ins into the folder `out`.
     pub fn gpu(&self, out: &str) -> Command {
         self.fakes.bench(&self.path("engines"), &self.split, &self.path(out))
+    }
+
+    /// A sweep on the stand-ins into the folder `out`.
+    pub fn sweep(&self, out: &str, axis: &str) -> Command {
+        let mut command = segtrt();
+        command.env("LD_LIBRARY_PATH", self.fakes.dir());
+        command.env("FAKE_TENSORRT_ONNXRUNTIME", require_onnxruntime());
+        command.args(["compare", "--models", "edgetam_mini_points", "--precision", "fp32"]);
+        command.args(["--rounds", "1", "--bench-arg=--decode-threads=2", "--sweep", axis]);
+        command.arg(format!("--bench-arg=--tensorrt-lib={}", self.fakes.dir().display()));
+        command.arg("--engines").arg(self.path("engines")).arg("--split-dir").arg(&self.split);
+        command.arg("--out-dir").arg(self.path(out));
+        command
     }
 
     /// The same on the CPU.
@@ -130,32 +148,6 @@ fn frames_that_are_encoded_together_have_the_masks_that_they_have_alone() {
     let mut command = setting.gpu("missing");
     command.args(["--mode", "throughput", "--encode-batch", "4"]).assert().code(1);
     assert!(setting.column("missing", "reason")[0].contains("--encoder-batches 4"));
-}
-
-#[test]
-fn two_streams_that_encode_and_priorities_change_no_mask() {
-    let Some(setting) = Setting::new(1, 20, &PADDED) else { return };
-    setting.cpu("cpu").assert().success();
-    let expected = setting.masks("cpu");
-    let log = setting.path("log");
-    // Seeds let either stream that encodes, or the tracker's, rush ahead.
-    for (overlap, seeds) in
-        [("priority", &["0"][..]), ("equal2", &["2", "5"]), ("priority2", &["1", "77"])]
-    {
-        for seed in seeds {
-            let mut command = setting.gpu("out");
-            command.args(["--mode", "throughput", "--overlap", overlap]);
-            command.env("FAKE_CUDA_SEED", seed).env("FAKE_CUDA_LOG", &log).assert().success();
-            assert!(setting.masks("out") == expected, "{overlap}, seed {seed}");
-        }
-    }
-    // In each run with priorities the tracker's stream has the greatest, and the encoder's the least.
-    let log = fs::read_to_string(log).unwrap();
-    let streams: Vec<&str> =
-        log.lines().filter(|line| line.starts_with("stream_priority")).collect();
-    let [least, greatest] = ["stream_priority 0", "stream_priority 5"];
-    let two = [least, least, greatest];
-    assert_eq!(streams, [&[least, greatest][..], &two, &two].concat());
 }
 
 #[test]

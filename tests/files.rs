@@ -126,6 +126,7 @@ fn measured(at: RowOrder, passes: usize) -> ObjectResult {
             residue_ms: None,
             least: StageTimes::default(),
             observed: None,
+            decode_load: None,
         });
         (record, times)
     });

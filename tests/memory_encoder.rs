@@ -92,6 +92,15 @@ fn memories_by_kernels_give_the_masks_of_the_whole() {
             assert!((expected.objectness - found.objectness).abs() < 2e-3, "{out}");
         }
     }
+    // Lanes have the weights on the device once.
+    let (mut command, log) = (setting.gpu("lanes"), setting.path("lanes.log"));
+    command.args(["--lanes", "2"]).env("FAKE_CUDA_LOG", &log).assert().success();
+    assert!(frames_of(&setting.path("lanes")) == frames_of(&setting.path("latency")));
+    let tensors = MemoryEncoderPart::tensors(&SHAPE);
+    let bytes: usize = tensors.iter().map(|tensor| tensor.bytes().next_multiple_of(256)).sum();
+    let log = fs::read_to_string(&log).unwrap();
+    let count = log.lines().filter(|line| *line == format!("alloc {bytes}")).count();
+    assert_eq!(count, 1, "{bytes} bytes");
     // The comparison must be able to fail: a block's MLP with the wrong sign.
     setting.gpu("faulty").env("FAKE_FAULT", "memory_mlp_has_the_wrong_sign").assert().success();
     let iou = setting.against_cpu("faulty");

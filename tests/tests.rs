@@ -12,6 +12,9 @@ mod bench_bad_input;
 mod bench_gpu;
 /// The same: what a fault costs, and what each row counts.
 mod bench_gpu_rows;
+/// Several clips at once on a GPU, on stand-ins: the masks of each alone, and what one costs the
+/// others.
+mod bench_lanes;
 /// The bench from clips to files on the committed network.
 mod bench_run;
 /// Every so many frames fed, every so many annotations scored; overlays of them.

@@ -6,7 +6,7 @@ and no decoder thread competes with the network for the processors. Only the kep
 the clip. Predecoded frames come from a mapped file.
 */
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use half::f16;
 
@@ -78,6 +78,8 @@ pub struct ClipPass {
     /// The network's own low-resolution logits, frame after frame, where they were to be handed
     /// out.
     pub logits: Vec<f16>,
+    /// How long a GPU's pass waited for frames that were decoded ahead.
+    pub waited: Duration,
 }
 
 impl ClipPass {

@@ -158,7 +158,7 @@ fn add_times(pass: &mut ClipPass, encoded: &[Encoded], place: EncodePlace) {
                 times.time = FrameTime::Latency(ms + encode_ms);
             }
             // From encoded frame to encoded frame; the first from the beginning of the pass.
-            (EncodePlace::Inside, FrameTime::Interval(_)) => {
+            (EncodePlace::Inside, FrameTime::Interval(_) | FrameTime::Lane { .. }) => {
                 let before = at.checked_sub(1).map(|before| encoded[before].done);
                 times.time = FrameTime::Interval(match before {
                     Some(before) => ms_between(before, done),

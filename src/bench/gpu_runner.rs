@@ -17,7 +17,7 @@ use execution::TensorRtMemory;
 use runtime::pipeline::{
     self, Engines, FrameResult, JpegDecoder, ObjectSpan, PassError, PassPlan, Pipeline,
 };
-use tensorrt::Runtime;
+use tensorrt::{Library, Runtime};
 use vos::bundle::{FusedPart, Manifest, MaskDecoderPart, MemoryEncoderPart, Trunk};
 use vos::geometry::Geometry;
 use vos::logits::rounded;
@@ -51,12 +51,22 @@ pub struct Opened {
     pub load_ms: f64,
 }
 
-impl GpuRunner {
+/// What a pipeline is made of. It may go to another thread, where a pipeline stays on its own.
+pub struct Parts {
+    gpu: Gpu,
+    engines: Engines,
+    nvjpeg: Option<nvjpeg::Library>,
+    library: Library,
+    free_before: u64,
+    begun: Instant,
+}
+
+impl Parts {
     /// Opens the engines of `dir` as `plan` says.
     ///
     /// # Errors
     /// No GPU, no TensorRT, or engines that do not run here.
-    pub fn open(plan: &GpuPlan, dir: &Path, with_mask: bool) -> Result<(Self, Opened)> {
+    pub fn open(plan: &GpuPlan, dir: &Path, with_mask: bool) -> Result<Self> {
         let gpu = Gpu::open(plan.device)?;
         let (free_before, _) = gpu.memory_info()?;
         let nvjpeg = match plan.options.jpeg_decoder {
@@ -64,7 +74,7 @@ impl GpuRunner {
             JpegDecoder::Nvjpeg => Some(nvjpeg::open(Some(&gpu.facts().driver_cuda))?),
         };
         let library = runtime::tensorrt_library::open(plan.tensorrt_lib.as_deref())?;
-        let start = Instant::now();
+        let begun = Instant::now();
         let memory = Arc::new(TensorRtMemory::new(&gpu.tagged(MemoryTag::Weights)));
         let runtime = Runtime::with_memory(&library, memory, None)?;
         let engines = Engines::open(
@@ -75,6 +85,44 @@ impl GpuRunner {
             plan.track_variant,
             plan.options.encode_batch,
         )?;
+        let gpu = engines.manifest.gpu(&gpu);
+        let gpu = if plan.lanes.is_some() { gpu.sharing_constants() } else { gpu };
+        Ok(Self { gpu, engines, nvjpeg, library, free_before, begun })
+    }
+
+    /// The same for one more pipeline beside this one.
+    ///
+    /// # Errors
+    /// Engines that cannot be opened again.
+    pub fn again(&self) -> Result<Self> {
+        Ok(Self {
+            gpu: self.gpu.clone(),
+            engines: self.engines.again()?,
+            nvjpeg: self.nvjpeg.clone(),
+            library: self.library.clone(),
+            free_before: self.free_before,
+            begun: self.begun,
+        })
+    }
+
+    /// The engines.
+    pub fn engines(&self) -> &Engines {
+        &self.engines
+    }
+
+    /// The GPU.
+    pub fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+}
+
+impl GpuRunner {
+    /// A pipeline of `parts`, as `plan` says.
+    ///
+    /// # Errors
+    /// Engines that do not fit together, or too little memory.
+    pub fn new(parts: Parts, plan: &GpuPlan) -> Result<(Self, Opened)> {
+        let Parts { gpu, engines, nvjpeg, library, free_before, begun } = parts;
         let release = library.version();
         let steps = &engines.steps;
         let mut backend = TensorRtBackend {
@@ -88,9 +136,8 @@ impl GpuRunner {
             encode_batch: plan.options.batch(),
         };
         let (decoder, memory) = (steps.track.has_cuda_decoder(), steps.memory.engine().is_none());
-        let gpu = engines.manifest.gpu(&gpu);
         let pipeline = Pipeline::new(&gpu, engines, plan.options, nvjpeg.as_ref())?;
-        let load_ms = start.elapsed().as_secs_f64() * 1e3;
+        let load_ms = begun.elapsed().as_secs_f64() * 1e3;
         let facts = gpu.facts();
         let parts = [
             (pipeline.products().is_some(), Trunk::LABEL),
@@ -272,7 +319,10 @@ impl ClipRunner for GpuRunner {
             return Err(error);
         }
         match ran {
-            Ok(()) => Ok(passes),
+            Ok(waited) => {
+                passes.iter_mut().for_each(|pass| pass.waited = waited);
+                Ok(passes)
+            }
             Err(PassError::Clip(error)) => Err(ObjectError::Clip(error)),
             Err(PassError::Inference { frame, error }) => Err(ObjectError::inference(frame, error)),
             Err(PassError::Other(error)) => Err(ObjectError::Other(error)),

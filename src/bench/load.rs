@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use super::gpu_runner::{GpuRunner, Opened};
+use super::gpu_runner::{GpuRunner, Opened, Parts};
 use super::plan::{BenchPlan, GpuPlan};
 use super::runner::{ClipRunner, StepByStep};
 use runtime::backend::{self, OrtNetwork, Provider};
@@ -51,7 +51,7 @@ impl RuntimePlan {
     pub fn load(&self, dir: &Path, with_mask: bool) -> Result<(Box<dyn ClipRunner>, Opened)> {
         match &self.gpu {
             Some(gpu) => {
-                let (runner, opened) = GpuRunner::open(gpu, dir, with_mask)?;
+                let (runner, opened) = GpuRunner::new(Parts::open(gpu, dir, with_mask)?, gpu)?;
                 Ok((Box::new(runner), opened))
             }
             None => self.load_graphs(dir, with_mask),

@@ -3,7 +3,7 @@ The memory of a model's worker, as its parent sees it: readings against frames, 
 worker nothing.
 */
 
-use super::object_run::Recorded;
+use super::object_rows::Recorded;
 use host::process_memory;
 use vos::record::{DeviceMemoryUse, ModelMemory};
 use vos::trend::Trend;

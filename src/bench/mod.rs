@@ -9,11 +9,14 @@ crash.
 pub(crate) mod clip_run;
 mod encode_stage;
 pub(crate) mod gpu_runner;
+pub(crate) mod lanes;
 pub(crate) mod load;
 mod mask_file;
 mod memory_watch;
+pub(crate) mod messages;
 pub(crate) mod object_error;
 mod object_files;
+mod object_rows;
 mod object_run;
 mod overlay_file;
 pub mod plan;

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::clip_run::ClipPass;
 use super::mask_file;
 use super::object_error::ObjectError;
-use super::object_run::ObjectRunner;
+use super::object_rows::Rows;
 use super::overlay_file::{self, Shown};
 use super::teacher;
 use vos::files;
@@ -15,7 +15,7 @@ use vos::geometry::Geometry;
 use vos::overlay::{OverlayWriter, THUMBNAILS};
 use vos::record::{EncodeOutput, RunRecord};
 
-impl ObjectRunner<'_> {
+impl Rows<'_> {
     /// Mask, overlay and logits files of a pass, as far as they are wanted; its row gets the
     /// overlay's path. `wrote` hears of each mask.
     pub(super) fn write_files(
@@ -32,8 +32,7 @@ impl ObjectRunner<'_> {
             mask_file::write(&out_dir.join(files::MASKS), &name, pass, wrote)?;
         }
         if self.plan.save_logits {
-            let side = self.runner.manifest().contract.low_size;
-            teacher::write(out_dir, &row.key, side, pass)?;
+            teacher::write(out_dir, &row.key, self.low_size, pass)?;
         }
         if self.plan.save_overlays {
             let stride = self.plan.strides.input;

@@ -8,31 +8,23 @@ the last pass, so none of it can slow a frame down.
 
 use std::collections::BTreeMap;
 
-use anyhow::Context;
-
-use host::{process_memory, program};
-use runtime::pipeline::Mode;
+use host::process_memory;
 use vos::dataset::{Clip, ObjectTruth};
 use vos::geometry::Geometry;
 use vos::predecode::{PreparedClip, WantedFrames};
-use vos::prompt::{ObjectPrompt, Prompt};
+use vos::prompt::{ObjectPrompt, Prompt, PromptError, PromptKind};
 use vos::ranges::{self, Range};
-use vos::record::{
-    Conditions, FrameTimes, Measured, MemoryPeaks, ObjectKey, Observed, RunRecord, StageTimes,
-    Status, Verdict, mean_gpu_ms, mean_residue_ms, mean_stages, speed_of,
-};
+use vos::record::{ObjectKey, RunRecord};
 use vos::telemetry::Telemetry;
 use vos::tracker::NetworkPrompt;
-use vos::verdict::{self, Evidence};
 
-use super::clip_run::{ClipPass, Frames, Span, all_frames};
+use super::clip_run::{Frames, Span, all_frames};
 use super::encode_stage::{self, EncodePlan};
 use super::object_error::ObjectError;
-use super::overlay_file::Shown;
+use super::object_rows::{OfPass, Recorded, Rows};
 use super::plan::BenchPlan;
 use super::progress::{Doing, Progress};
 use super::runner::{ClipRunner, PassRequest, Tracked};
-use super::scoring::score;
 use super::stereo;
 use super::teacher::Teachers;
 
@@ -40,28 +32,17 @@ use super::teacher::Teachers;
 pub struct ObjectRunner<'a> {
     /// The bench.
     pub plan: &'a BenchPlan,
-    /// Model tag, for names.
-    pub tag: &'a str,
     /// How the object is prompted.
-    pub prompt: vos::prompt::PromptKind,
-    /// The conditions that each row states.
-    pub conditions: &'a Conditions,
-    /// Time that loading the model took, ms.
-    pub load_ms: f64,
-    /// Least time of each stage at the GPU's peaks, ms; empty where it is unknown.
-    pub least: StageTimes,
+    pub prompt: PromptKind,
+    /// What makes its rows.
+    pub rows: Rows<'a>,
     /// What runs the network.
     pub runner: &'a mut dyn ClipRunner,
-    /// A GPU runs it.
-    pub on_gpu: bool,
     /// That GPU's sensors, where they can be read.
     pub telemetry: Option<&'a Telemetry>,
     /// The clip whose frames were last taken from a file: its objects share them.
     pub prepared: Option<PreparedClip>,
 }
-
-/// A recorded pass: its row and its frames.
-pub type Recorded = (RunRecord, Vec<FrameTimes>);
 
 /// An object that can be tracked.
 struct Ready<'a> {
@@ -74,7 +55,7 @@ struct Ready<'a> {
 impl Ready<'_> {
     /// A pass without numbers, after passes with numbers.
     fn lose(&mut self, runner: &ObjectRunner<'_>, error: &ObjectError) {
-        let row = runner.row_without_numbers(self.key.clone(), error);
+        let row = runner.rows.row_without_numbers(self.key.clone(), error);
         let row = RunRecord { run: self.recorded.len(), ..row };
         self.recorded.push((row, Vec::new()));
     }
@@ -92,14 +73,14 @@ impl ObjectRunner<'_> {
     ) -> Vec<(ObjectKey, Vec<Recorded>)> {
         let mut rows = Vec::new();
         let lost = |runner: &Self, key: &ObjectKey, error: &ObjectError| {
-            (key.clone(), vec![(runner.row_without_numbers(key.clone(), error), Vec::new())])
+            (key.clone(), vec![(runner.rows.row_without_numbers(key.clone(), error), Vec::new())])
         };
         let size = match clip.frame_size() {
             Ok(size) => size,
             Err(error) => {
                 let error = ObjectError::Clip(error);
                 let of = |object: &&ObjectTruth| {
-                    lost(self, &self.key(&clip.video, &object.name), &error)
+                    lost(self, &self.rows.key(&clip.video, &object.name), &error)
                 };
                 return objects.iter().map(of).collect();
             }
@@ -108,19 +89,10 @@ impl ObjectRunner<'_> {
         let geometry = Geometry::new(self.plan.geometry, size.0, size.1, side);
         let (mut ready, mut tracked) = (Vec::new(), Vec::new());
         for truth in objects {
-            let key = self.key(&clip.video, &truth.name);
-            let frames = clip.frames.len();
-            let policy = self.plan.prompt_policy;
-            match ObjectPrompt::new(truth, frames, size, self.prompt, policy) {
-                Ok(prompted) => {
-                    let prompt = NetworkPrompt::new(&prompted.prompt, &geometry);
-                    // The frames of two views alternate.
-                    let views = self.plan.views();
-                    let stride = views * self.plan.strides.input;
-                    let most = views * self.plan.max_clip_frames;
-                    let span = Span::new(prompted.index, frames, most, stride);
-                    tracked.push(Tracked { prompt, span });
-                    let prompt = prompted.prompt;
+            let key = self.rows.key(&clip.video, &truth.name);
+            match prompted(self.plan, self.prompt, clip, truth, &geometry) {
+                Ok((of_network, prompt)) => {
+                    tracked.push(of_network);
                     ready.push(Ready { key, truth, prompt, recorded: Vec::new() });
                 }
                 Err(error) => rows.push(lost(self, &key, &error.into())),
@@ -141,23 +113,6 @@ impl ObjectRunner<'_> {
             rows.extend(ready.into_iter().map(|ready| (ready.key, ready.recorded)));
         }
         rows
-    }
-
-    /// A row for an object that could not be measured.
-    pub fn row_without_numbers(&self, key: ObjectKey, error: &ObjectError) -> RunRecord {
-        let row = RunRecord::unmeasured(
-            key,
-            self.conditions.clone(),
-            error.status(),
-            error.code(),
-            error,
-        );
-        RunRecord { non_finite_logits: error.non_finite_logits(), ..row }
-    }
-
-    /// The name of an object's rows.
-    pub fn key(&self, video: &str, object: &str) -> ObjectKey {
-        ObjectKey { video: video.into(), object: object.into(), tag: self.tag.into() }
     }
 
     fn measure(
@@ -189,7 +144,8 @@ impl ObjectRunner<'_> {
         let Frames { clip, prepared, geometry } = frames;
         process_memory::reset_peak();
         self.runner.reset_peaks(geometry);
-        let short: Vec<Tracked> = tracked.iter().map(|t| self.warmup_of(t, tracked)).collect();
+        let short: Vec<Tracked> =
+            tracked.iter().map(|t| warmup_of(self.runner, t, tracked)).collect();
         let (warmups, runs) = (self.plan.warmup_runs, self.plan.profile_runs);
         let repeats = self.runner.repeats().max(1);
         let frames_of =
@@ -239,21 +195,21 @@ impl ObjectRunner<'_> {
             let observed = observed.map(|seen| seen.beside_idle(self.plan.idle_processes));
             for ((ready, object), pass) in ready.iter_mut().zip(tracked).zip(passes) {
                 let observed = observed.map(|seen| seen.of_frames(pass.times.len(), fed));
-                let mut row = self.row(&ready.key, run, clip, geometry, object.span, &pass);
-                row.overlay = output.as_deref().and_then(|path| self.shown_overlay(path));
-                let (truth, span) = (ready.truth, object.span);
-                let mut scored = || tell(Doing::Scoring);
-                let mut done = self.score(&mut row, truth, span, &pass, observed, &mut scored);
-                // The passes are the same computation: files of the first one are enough.
-                if run == 0 {
-                    let mut wrote = || tell(Doing::Writing);
-                    let shown = Shown { clip, truth, prompt: &ready.prompt };
-                    done = done.and_then(|()| {
-                        self.write_files(&mut row, shown, geometry, &pass, &mut wrote)
-                    });
-                }
-                match done {
-                    Ok(()) => ready.recorded.push((row, pass.scored_times())),
+                let of = OfPass {
+                    clip,
+                    truth: ready.truth,
+                    prompt: &ready.prompt,
+                    geometry,
+                    span: object.span,
+                    pass: &pass,
+                    observed,
+                    transfer: self.runner.transfer(),
+                    memory: self.runner.gpu_memory(),
+                    decode_load: None,
+                    overlay: output.as_deref().and_then(|path| self.rows.shown_overlay(path)),
+                };
+                match self.rows.record(&ready.key, run, &of, &mut tell) {
+                    Ok(recorded) => ready.recorded.push(recorded),
                     // The other objects of the pass were measured too.
                     Err(error) => ready.lose(self, &error),
                 }
@@ -274,98 +230,37 @@ impl ObjectRunner<'_> {
         self.prepared = Some(PreparedClip::for_bench(&plan.dir, &wanted)?);
         Ok(())
     }
+}
 
-    /// The first frames of an object, as many as a warm-up takes; objects that begin later are met
-    /// too.
-    fn warmup_of(&self, object: &Tracked, all: &[Tracked]) -> Tracked {
-        let last_start = all.iter().map(|t| t.span.start).max().unwrap_or(object.span.start);
-        let frames = self.runner.warmup_frames() * object.span.stride;
-        let end = object.span.end.min(last_start + frames);
-        let span = Span { end: end.max(object.span.start + 1), ..object.span };
-        Tracked { prompt: object.prompt.clone(), span }
-    }
+/// The first frames of an object, as many as a warm-up of `runner` takes; objects that begin later
+/// are met too.
+pub(super) fn warmup_of(runner: &dyn ClipRunner, object: &Tracked, all: &[Tracked]) -> Tracked {
+    let last_start = all.iter().map(|t| t.span.start).max().unwrap_or(object.span.start);
+    let frames = runner.warmup_frames() * object.span.stride;
+    let end = object.span.end.min(last_start + frames);
+    let span = Span { end: end.max(object.span.start + 1), ..object.span };
+    Tracked { prompt: object.prompt.clone(), span }
+}
 
-    fn row(
-        &self,
-        key: &ObjectKey,
-        run: usize,
-        clip: &Clip,
-        geometry: &Geometry,
-        span: Span,
-        pass: &ClipPass,
-    ) -> RunRecord {
-        let ((width, height), side) = (geometry.video_size(), geometry.side());
-        RunRecord {
-            key: key.clone(),
-            run,
-            status: Status::Ok,
-            reason: None,
-            conditions: Conditions {
-                transfer: self.runner.transfer(),
-                ..self.conditions.of_video(clip.frames.decoder())
-            },
-            frames: Some(pass.times.len()),
-            processed_end_frame: Some(span.end.div_ceil(self.plan.views())),
-            input_size: Some([height, width]),
-            infer_size: Some([side, side]),
-            overlay: None,
-            nsight_report: None,
-            // Each frame was looked at: one that had any would have ended the pass.
-            non_finite_logits: Some(0),
-            measured: None,
-            verdict: Verdict::default(),
-        }
-    }
-
-    fn score(
-        &self,
-        row: &mut RunRecord,
-        object: &ObjectTruth,
-        span: Span,
-        pass: &ClipPass,
-        observed: Option<Observed>,
-        scored_one: &mut dyn FnMut(),
-    ) -> Result<(), ObjectError> {
-        let scored = |index| {
-            object.masks.contains_key(&index) && self.plan.strides.scores(span.start, index)
-        };
-        let masks = pass.masks.iter().filter(|(index, _)| scored(*index));
-        let masks = masks.inspect(|_| scored_one());
-        let (quality, note) = score(self.plan.metrics, object, masks);
-        row.reason = note;
-        let memory = self.runner.gpu_memory();
-        // What the driver holds for this process, where its sensors tell; else what is missing of
-        // the free memory.
-        let reserved = observed.and_then(|seen| seen.process_memory_mib);
-        row.measured = Some(Measured {
-            speed: speed_of(&pass.times).context("a pass over no frames")?,
-            stages: mean_stages(&pass.times),
-            memory: MemoryPeaks {
-                gpu_peak_reserved_mib: reserved.or(memory.gpu_peak_reserved_mib),
-                cpu_peak_rss_mib: process_memory::peak_rss_mib(),
-                ..memory
-            },
-            quality,
-            setup_ms: Some(self.load_ms),
-            gpu_ms: mean_gpu_ms(&pass.times),
-            // The stages of overlapping frames overlap too.
-            residue_ms: mean_residue_ms(&pass.times).filter(|_| self.plan.mode() == Mode::Latency),
-            least: self.least,
-            observed,
-        });
-        row.verdict = verdict::judge(&Evidence {
-            frames: &pass.times,
-            overlapping: self.plan.mode() == Mode::Throughput,
-            batch: self.plan.encode_batch(),
-            on_gpu: self.on_gpu,
-            observed: observed.as_ref(),
-        });
-        let exchange = verdict::exchange(self.plan.teacher.is_some(), self.plan.save_logits);
-        let runner = program::runner().as_deref().map(verdict::runner);
-        let findings = row.verdict.findings.drain(..).chain(exchange).chain(runner).collect();
-        row.verdict = Verdict::of(findings);
-        Ok(())
-    }
+/// An object with its frames and its prompt: the network's, and the one in the clip.
+///
+/// # Errors
+/// It cannot be prompted so.
+pub(super) fn prompted(
+    plan: &BenchPlan,
+    kind: PromptKind,
+    clip: &Clip,
+    truth: &ObjectTruth,
+    geometry: &Geometry,
+) -> Result<(Tracked, Prompt), PromptError> {
+    let (frames, size) = (clip.frames.len(), geometry.video_size());
+    let ObjectPrompt { index, prompt, .. } =
+        ObjectPrompt::new(truth, frames, size, kind, plan.prompt_policy)?;
+    // The frames of two views alternate.
+    let views = plan.views();
+    let (stride, most) = (views * plan.strides.input, views * plan.max_clip_frames);
+    let span = Span::new(index, frames, most, stride);
+    Ok((Tracked { prompt: NetworkPrompt::new(&prompt, geometry), span }, prompt))
 }
 
 /// Objects with the frames that they are fed: those that can be tracked together lie together.

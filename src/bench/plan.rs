@@ -133,6 +133,11 @@ impl BenchPlan {
         self.gpu.as_ref().map_or(Mode::Latency, |gpu| gpu.options.mode)
     }
 
+    /// Clips at once, where an offline run has such.
+    pub fn lanes(&self) -> Option<usize> {
+        self.gpu.as_ref().and_then(|gpu| gpu.lanes)
+    }
+
     /// Clips that run in step.
     pub fn views(&self) -> usize {
         if self.stereo { VIEWS } else { 1 }
@@ -178,6 +183,9 @@ pub struct GpuPlan {
     pub objects_together: usize,
     /// Times that a recorded pass goes over its frames.
     pub repeat_clip: usize,
+    /// Clips at once, each with a pipeline of its own; none: one after the other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lanes: Option<usize>,
 }
 
 /// One model of a bench.

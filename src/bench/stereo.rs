@@ -30,7 +30,7 @@ pub fn add_up(passes: &mut [ClipPass]) {
         let ms = pair.iter().map(|view| view.time.ms()).sum();
         times.time = match times.time {
             FrameTime::Latency(_) => FrameTime::Latency(ms),
-            FrameTime::Interval(_) => FrameTime::Interval(ms),
+            FrameTime::Interval(_) | FrameTime::Lane { .. } => FrameTime::Interval(ms),
         };
         let sum = |of: &dyn Fn(&FrameTimes) -> Option<f64>| {
             pair.iter().filter_map(|view| of(view)).reduce(|sum, ms| sum + ms)

@@ -7,16 +7,17 @@ that it takes would be in the numbers.
 */
 
 use std::collections::VecDeque;
-use std::process::Child;
+use std::process::{Child, Stdio};
 
 use anyhow::{Context, Result};
 
+use super::lanes;
 use super::memory_watch::MemoryWatch;
+use super::messages::{BenchEvent, Loaded};
 use super::object_error::status_of;
 use super::plan::{BenchModel, BenchPlan, Job};
 use super::progress::{Display, Doing};
 use super::work::Work;
-use super::worker::{BenchEvent, Loaded};
 use host::child::{self, End, Heard, Listener};
 use host::ctrl_c;
 use vos::files::{ObjectResult, ResultStore, RowOrder};
@@ -197,7 +198,10 @@ fn one_worker(
     display: &mut Display,
     ready: &mut Option<Loaded>,
 ) -> Result<Life> {
-    let (mut worker, _input) = child::start("bench-worker", &job(plan, index, queue))?;
+    let job = job(plan, index, queue);
+    let environment = lanes::environment(plan);
+    let started = child::start_with("bench-worker", &job, environment, Stdio::inherit());
+    let (mut worker, _input) = started?;
     let (mut told, mut lost) = (None, None);
     let listener = Listener::<BenchEvent>::of(&mut worker)?;
     // Loading may take long and reports no progress.
@@ -218,8 +222,13 @@ fn one_worker(
                     Doing::Scoring => "scoring".to_owned(),
                     Doing::Writing => "writing the files".to_owned(),
                 };
-                display.frames(&format!("{model} {video} {object}: {step}"), done, total);
-                doing = format!("{step} of {video} object {object}");
+                // Several clips at once have no object at hand.
+                let (shown, of) = match object.as_str() {
+                    "" => (video.clone(), video),
+                    _ => (format!("{video} {object}"), format!("{video} object {object}")),
+                };
+                display.frames(&format!("{model} {shown}: {step}"), done, total);
+                doing = format!("{step} of {of}");
             }
             Heard::Event(BenchEvent::Object { key, passes }) => {
                 doing = format!("the row of {} object {}", key.video, key.object);
@@ -299,6 +308,7 @@ fn unmeasured(
         imgsz: model.imgsz,
         precision: model.precision,
         mode: plan.mode(),
+        lanes: plan.lanes(),
         strides: plan.strides,
         geometry: plan.geometry,
         prompt_policy: plan.prompt_policy,
@@ -311,7 +321,7 @@ fn unmeasured(
 /// Keeps a row, then shows it: what was shown is on the disk.
 fn keep(
     item: Item,
-    passes: Vec<super::object_run::Recorded>,
+    passes: Vec<super::object_rows::Recorded>,
     work: &Work,
     loaded: Option<&Loaded>,
     store: &mut ResultStore,

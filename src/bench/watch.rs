@@ -9,13 +9,17 @@ use cuda::Gpu;
 use runtime::backend::Provider;
 use vos::telemetry::{Options, Target, Telemetry};
 
+/// Whether a bench runs on a GPU.
+pub fn on_gpu(plan: &BenchPlan) -> bool {
+    plan.gpu.is_some() || plan.provider != Provider::Cpu
+}
+
 /// The GPU that a bench runs on; `None` on the CPU, where nothing is watched.
 pub fn target_of(plan: &BenchPlan) -> Option<Target> {
-    let ordinal = match (&plan.gpu, plan.provider) {
-        (Some(gpu), _) => gpu.device,
-        (None, Provider::Cpu) => return None,
-        (None, Provider::Cuda | Provider::Tensorrt) => 0,
-    };
+    if !on_gpu(plan) {
+        return None;
+    }
+    let ordinal = plan.gpu.as_ref().map_or(0, |gpu| gpu.device);
     let pci_address = Gpu::open(ordinal).and_then(|gpu| gpu.pci_address()).ok();
     Some(Target { ordinal, pci_address })
 }

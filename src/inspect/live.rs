@@ -24,7 +24,7 @@ pub fn ask(request: &Request) -> Live {
 
 fn run(request: &Request) -> Result<Live> {
     // TensorRT's own lines reach the parent as the cause of an error; the rest would only be noise.
-    let (mut child, _input) = child::start_with("inspect-worker", request, Stdio::null())?;
+    let (mut child, _input) = child::start_with("inspect-worker", request, &[], Stdio::null())?;
     let printed = output(&mut child)?;
     let status = child.wait().context("cannot wait for the process that opened the plan")?;
     // Libraries write to standard output at times: the answer is the last line.

@@ -14,8 +14,9 @@ use anyhow::{Context, Result, anyhow, bail};
 use super::name::{ReportName, set_aside};
 use super::nsys_messages::{NsysMessages, why_no_report};
 use super::settings::Settings;
+use crate::bench::lanes;
+use crate::bench::messages::BenchEvent;
 use crate::bench::plan::{BenchPlan, Job};
-use crate::bench::worker::BenchEvent;
 use host::child;
 use report::nsys::Nsys;
 use vos::record::{ObjectKey, RunRecord, Status};
@@ -125,6 +126,7 @@ impl Recorder {
         let mut command = Command::new(&self.nsys.path);
         command.arg("profile").args(&self.arguments).arg(output);
         command.arg(&self.program).arg("bench-worker");
+        command.envs(lanes::environment(&job.plan).iter().copied());
         log::debug!("{command:?}");
         let mut running = child::as_worker(&mut command)
             .stdin(Stdio::from(input))

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use cudarc::driver::sys::{self, CUdevice_attribute, CUevent_flags};
 use cudarc::driver::{CudaContext, result};
 
+use super::constants::Constants;
 use super::driver;
 use super::error::{GpuError, Result, Tried, code, means_no_device};
 use super::image::Modules;
 use super::pool::{MemoryTag, Pool};
-use super::stream::{Event, Priority, Stream};
+use super::recording::none_records;
+use super::stream::{Event, Stream};
 
 /// Properties of a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +40,7 @@ pub struct Gpu {
     pool: Pool,
     purpose: MemoryTag,
     modules: Modules,
+    constants: Option<Constants>,
     ampere_only: bool,
 }
 
@@ -62,7 +65,8 @@ impl Gpu {
         let facts = Arc::new(facts(&context, ordinal)?);
         log::debug!("opened GPU {ordinal}: {facts:?}");
         let (pool, purpose, modules) = Default::default();
-        Ok(Self { context, facts, pool, purpose, modules, ampere_only: false })
+        let constants = None;
+        Ok(Self { context, facts, pool, purpose, modules, constants, ampere_only: false })
     }
 
     /// How many devices the driver shows.
@@ -100,6 +104,11 @@ impl Gpu {
         Self { ampere_only: true, ..self.clone() }
     }
 
+    /// The same GPU, whose clones share memory with constant contents.
+    pub fn sharing_constants(&self) -> Self {
+        Self { constants: Some(Constants::default()), ..self.clone() }
+    }
+
     /// Whether kernels with Hopper's instructions (sm 90a) may run.
     pub fn runs_hopper_kernels(&self) -> bool {
         self.facts.sm == 90 && !self.ampere_only
@@ -115,6 +124,10 @@ impl Gpu {
 
     pub(super) fn context(&self) -> &Arc<CudaContext> {
         &self.context
+    }
+
+    pub(super) fn constants(&self) -> Option<&Constants> {
+        self.constants.as_ref()
     }
 
     pub(super) fn modules(&self) -> &Modules {
@@ -151,31 +164,18 @@ impl Gpu {
         Ok(u32::try_from(count).unwrap_or_default())
     }
 
-    /// Waits for all work on the device.
+    /// Waits for all work on the device, of all threads; first until no thread records.
     ///
     /// # Errors
     /// What went wrong in work enqueued earlier; the context is lost then.
     pub fn synchronize(&self) -> Result<()> {
+        let _none = none_records();
         self.context.synchronize().tried(|| "finish its work".into())
     }
 
     /// A stream that does not wait for the default stream.
     pub fn stream(&self) -> Result<Stream> {
         self.context.new_stream().map(Stream::new).tried(|| "make a stream".into())
-    }
-
-    /// The same with a priority. Kernels that are captured on it as a graph keep it. A device
-    /// without priorities makes all streams alike.
-    pub fn stream_of(&self, priority: Priority) -> Result<Stream> {
-        self.bind()?;
-        let range = result::stream::get_priority_range();
-        let (least, greatest) = range.tried(|| "say its streams' priorities".into())?;
-        let number = match priority {
-            Priority::Least => least,
-            Priority::Greatest => greatest,
-        };
-        let made = self.context.new_stream_with_priority(number);
-        made.map(Stream::new).tried(|| "make a stream of a priority".into())
     }
 
     /// An event that takes the time.

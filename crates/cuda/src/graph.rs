@@ -9,6 +9,7 @@ use cudarc::driver::sys::{CUgraph, CUgraphExec, CUgraphInstantiate_flags, CUstre
 
 use super::cleared_memory;
 use super::error::{GpuError, Result, Tried};
+use super::recording::recording;
 use super::stream::Stream;
 use super::view::View;
 
@@ -40,11 +41,13 @@ impl Graph {
         let what = || "record a CUDA graph".to_owned();
         // Other threads may go on calling the driver; this one must not do what cannot be recorded.
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        let recording = recording();
         stream.inner().begin_capture(mode).tried(what)?;
         let enqueued = enqueue();
         // Ended in any case: a stream that still records takes no other work.
         // SAFETY: the stream lives; its context is bound to this thread since the recording began.
         let ended = unsafe { result::stream::end_capture(stream.inner().cu_stream()) };
+        drop(recording);
         let draft = ended.map(Draft);
         if let Err(error) = enqueued {
             return Err(GpuError::Failed { what: what(), code: error.to_string() });

@@ -22,6 +22,7 @@ kernel touches.
 mod buffer;
 mod captured_graph;
 mod cleared_memory;
+mod constants;
 pub mod cublaslt;
 mod device;
 mod driver;
@@ -37,11 +38,13 @@ pub mod nvjpeg;
 mod owned;
 mod pinned;
 mod pool;
+mod recording;
 mod stream;
 pub mod tensor_map;
 mod view;
 
 pub use captured_graph::{Capturable, CapturedGraph, GraphStats};
+pub use constants::ContentHash;
 pub use device::{Facts, Gpu};
 pub use dynlib::{Missed, Searched};
 pub use element::Element;
@@ -51,5 +54,5 @@ pub use memory::DriverMemory;
 pub use module::LaunchMode;
 pub use pinned::Pinned;
 pub use pool::{MemoryTag, Pool, PoolUse};
-pub use stream::{Event, Priority, Stream, Wait};
+pub use stream::{Event, Stream, Wait};
 pub use view::View;

@@ -48,15 +48,6 @@ impl Stream {
     }
 }
 
-/// Which of two streams' blocks the device starts first, when both wait for a place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Priority {
-    /// Those of the other streams.
-    Least,
-    /// Those of this one. Blocks that run are not interrupted.
-    Greatest,
-}
-
 /// How the host waits for the device.
 #[derive(
     Clone,
@@ -74,6 +65,8 @@ pub enum Wait {
     /// By asking again and again: soonest to see the end, and takes a processor.
     #[default]
     Spin,
+    /// The same, but other threads may run between two questions.
+    Yield,
     /// The driver's default: it may yield or sleep.
     Block,
 }
@@ -103,9 +96,12 @@ impl Event {
         let what = || "finish the work before an event".to_owned();
         match wait {
             Wait::Block => self.inner.synchronize().tried(what),
-            Wait::Spin => {
+            Wait::Spin | Wait::Yield => {
                 while !self.inner.try_is_complete().tried(what)? {
-                    std::hint::spin_loop();
+                    match wait {
+                        Wait::Yield => std::thread::yield_now(),
+                        _ => std::hint::spin_loop(),
+                    }
                 }
                 Ok(())
             }

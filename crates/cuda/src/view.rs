@@ -8,6 +8,7 @@ use std::sync::Arc;
 use cudarc::driver::result;
 
 use super::buffer::Buffer;
+use super::constants::ContentHash;
 use super::device::Gpu;
 use super::error::{GpuError, Result, Tried};
 use super::stream::Stream;
@@ -31,8 +32,34 @@ impl View {
     }
 
     pub(super) fn of_buffer(buffer: Buffer) -> Self {
+        Self::of_shared(Arc::new(buffer))
+    }
+
+    /// All of a block.
+    fn of_shared(buffer: Arc<Buffer>) -> Self {
         let bytes = buffer.len();
-        Self { buffer: Arc::new(buffer), offset: 0, bytes }
+        Self { buffer, offset: 0, bytes }
+    }
+
+    /// Memory whose contents never change: where clones of the GPU share such memory, what has the
+    /// same `contents` already; else the new block that `make` fills on `stream`.
+    ///
+    /// # Errors
+    /// Those of `make`, or of its work on the stream.
+    pub fn constant(
+        gpu: &Gpu,
+        stream: &Stream,
+        contents: impl FnOnce() -> ContentHash,
+        make: impl FnOnce() -> Result<Self>,
+    ) -> Result<Self> {
+        let Some(constants) = gpu.constants() else { return make() };
+        let made = constants.get(contents(), || {
+            let made = make()?;
+            // Another owner reads it on another stream.
+            stream.synchronize()?;
+            Ok::<_, GpuError>(made.buffer)
+        });
+        Ok(Self::of_shared(made?))
     }
 
     /// The `bytes` bytes from `offset` on.

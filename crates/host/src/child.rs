@@ -43,17 +43,20 @@ const ORPHANED: i32 = 3;
 /// Starts this program's hidden `subcommand` and hands it its job. The input stays open as long as
 /// it is kept.
 pub fn start(subcommand: &str, job: &impl Serialize) -> Result<(Child, ChildStdin)> {
-    start_with(subcommand, job, Stdio::inherit())
+    start_with(subcommand, job, &[], Stdio::inherit())
 }
 
-/// [`start`] with a destination for standard error of the child and its libraries.
+/// [`start`] with variables of the environment, which those of this process come before, and a
+/// destination for standard error of the child and its libraries.
 pub fn start_with(
     subcommand: &str,
     job: &impl Serialize,
+    environment: &[(&str, &str)],
     errors: Stdio,
 ) -> Result<(Child, ChildStdin)> {
     check(job)?;
     let mut command = program::again()?;
+    command.envs(environment.iter().filter(|(name, _)| std::env::var_os(name).is_none()).copied());
     let mut child = as_worker(&mut command)
         .arg(subcommand)
         .env(ATTENDED, "1")

@@ -8,7 +8,8 @@ use std::ops::Range;
 use anyhow::{Context, Result, ensure};
 
 use cuda::cublaslt::ALIGNMENT;
-use cuda::{Gpu, MemoryTag, Stream, View};
+use cuda::{ContentHash, Gpu, MemoryTag, Stream, View};
+use sha2::{Digest, Sha256};
 use vos::bundle::FileTensor;
 
 /// The weight and the bias of a layer.
@@ -16,6 +17,17 @@ use vos::bundle::FileTensor;
 pub(super) struct Affine {
     pub weight: View,
     pub bias: View,
+}
+
+/// A hash of tensors that lie in memory one after the other.
+pub(super) fn content_hash<'a>(tensors: impl Iterator<Item = &'a [u8]>) -> ContentHash {
+    let mut hash = Sha256::new();
+    for bytes in tensors {
+        // Where one ends and the next begins is part of the contents.
+        hash.update(bytes.len().to_le_bytes());
+        hash.update(bytes);
+    }
+    hash.finalize().into()
 }
 
 /// The tensors. Each starts at a multiple of [`ALIGNMENT`].
@@ -32,13 +44,21 @@ impl DeviceWeights {
     /// Too little memory, or another error of the driver.
     pub fn upload(gpu: &Gpu, tensors: &[(String, &[u8])], stream: &Stream) -> Result<Self> {
         let all = tensors.iter().map(|(_, bytes)| bytes.len().next_multiple_of(ALIGNMENT)).sum();
-        let memory = View::new(&gpu.tagged(MemoryTag::Weights), all)?;
         let (mut places, mut start) = (BTreeMap::new(), 0);
         for (name, bytes) in tensors {
-            memory.part(start, bytes.len())?.upload(bytes, stream)?;
             places.insert(name.clone(), start..start + bytes.len());
             start += bytes.len().next_multiple_of(ALIGNMENT);
         }
+        let gpu = gpu.tagged(MemoryTag::Weights);
+        let contents = || content_hash(tensors.iter().map(|(_, bytes)| *bytes));
+        let memory = View::constant(&gpu, stream, contents, || {
+            let memory = View::new(&gpu, all)?;
+            for (name, bytes) in tensors {
+                let start = places.get(name).map_or(0, |place| place.start);
+                memory.part(start, bytes.len())?.upload(bytes, stream)?;
+            }
+            Ok(memory)
+        })?;
         Ok(Self { memory, places })
     }
 

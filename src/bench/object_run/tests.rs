@@ -4,13 +4,14 @@ use std::time::Instant;
 use serde_json::json;
 
 use super::*;
+use crate::bench::clip_run::ClipPass;
 use crate::bench::plan::PredecodedPlan;
 use crate::bench::runner::{ObjectFrame, Take};
 use vos::bundle::{Bundle, Manifest};
 use vos::dataset;
 use vos::predecode::{self, Options, Values};
 use vos::prompt::PromptKind;
-use vos::record::FrameTime;
+use vos::record::{Conditions, FrameTime, FrameTimes, Status};
 use vos::strides::Strides;
 use vos::synth::{MASK_STRIDE, SPLIT_NAME, SynthOptions, write_split};
 
@@ -159,18 +160,18 @@ fn object_runner<'a>(
     conditions: &'a Conditions,
     runner: &'a mut dyn ClipRunner,
 ) -> ObjectRunner<'a> {
-    ObjectRunner {
+    let low_size = runner.manifest().contract.low_size;
+    let rows = Rows {
         plan,
         tag: "m",
-        prompt: PromptKind::Points,
         conditions,
         load_ms: 0.0,
         least: vos::record::StageTimes::default(),
-        runner,
         on_gpu: false,
-        telemetry: None,
-        prepared: None,
-    }
+        low_size,
+    };
+    let prompt = PromptKind::Points;
+    ObjectRunner { plan, prompt, rows, runner, telemetry: None, prepared: None }
 }
 
 #[test]

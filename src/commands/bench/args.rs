@@ -13,7 +13,7 @@ use crate::commands::shared::{ShuffleArgs, parse_stall_limit};
 use crate::shard::Shard;
 use cuda::Wait;
 use runtime::backend::Provider;
-use runtime::pipeline::{JpegDecoder, Mode, Overlap};
+use runtime::pipeline::{JpegDecoder, Mode};
 use vos::bundle::Role;
 use vos::files::ColumnSet;
 use vos::geometry::GeometryKind;
@@ -303,15 +303,21 @@ pub struct GpuArgs {
         value_name = "turbo|nvjpeg"
     )]
     pub jpeg_decoder: JpegDecoder,
-    /// Throughput mode: priorities and number of the streams that encode, for comparison.
-    #[arg(long, hide = true, value_enum, default_value = "equal")]
-    pub overlap: Overlap,
     /// Launch the work of each frame separately, without CUDA graphs.
     #[arg(long, help_heading = GPU)]
     pub no_cuda_graphs: bool,
-    /// How the host waits for a frame.
-    #[arg(long, help_heading = GPU, value_enum, default_value = "spin")]
-    pub host_wait: Wait,
+    /// How the host waits for a frame [default: spin; yield with --lanes].
+    #[arg(long, help_heading = GPU, value_enum)]
+    pub host_wait: Option<Wait>,
+    /// Run N clips at once on one GPU, one frame of each in flight: as many frames a second as
+    /// possible. Rows have the mode offline; their fps is that of all lanes.
+    #[arg(
+        long,
+        help_heading = MEASURING,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=64)
+    )]
+    pub lanes: Option<u32>,
     /// Run the clip N times in each pass without resetting the memory. Masks of the first time are
     /// scored.
     #[arg(

@@ -23,6 +23,7 @@ pub(super) fn check(args: &BenchArgs) -> Result<()> {
         (gpu.objects_together > 1, "--objects-together", "objects share the encoder"),
         (gpu.object_streams, "--object-streams", "each object has a CUDA stream"),
         (gpu.encode_batch > 1, "--encode-batch", "the encoder takes batches"),
+        (gpu.lanes.is_some(), "--lanes", "several clips run at once"),
         (gpu.repeat_clip > 1, "--repeat-clip", "a pass can repeat the clip"),
         (gpu.track_variant.is_some(), "--track-variant", "engines have several track variants"),
     ];

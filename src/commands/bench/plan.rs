@@ -9,11 +9,13 @@ use anyhow::{Result, bail};
 use super::args::{BackendChoice, BenchArgs, GpuArgs, Toggle};
 use super::encode_stage;
 use super::gpu_only;
+use super::lanes;
 use super::models::{absolute, models};
 use super::shard::{self, Limits};
 use super::stereo;
 use crate::bench::plan::{BenchPlan, GpuPlan, PredecodedPlan, open_split};
 use crate::environment::usual_decode_threads;
+use cuda::Wait;
 use host::UsageError;
 use host::child;
 use host::processor;
@@ -48,6 +50,7 @@ pub fn resolve(args: &BenchArgs) -> Result<Resolved> {
     }
     check_jpeg_decoder(args)?;
     gpu_only::check(args)?;
+    lanes::check(args)?;
     let predecoded = predecoded(args)?;
     one_frame_at_a_time(args)?;
     encode_stage::check(args)?;
@@ -238,6 +241,11 @@ fn write_test_split() -> Result<PathBuf> {
     Ok(options.out)
 }
 
+/// Lanes wait at the same time, while threads decode.
+fn usual_wait(args: &GpuArgs) -> Wait {
+    if args.lanes.is_some() { Wait::Yield } else { Wait::Spin }
+}
+
 /// How engines are run on a GPU.
 ///
 /// # Errors
@@ -255,9 +263,9 @@ pub(in crate::commands) fn gpu_plan(args: &GpuArgs, resize: Filter) -> Result<Gp
         tensorrt_lib: args.tensorrt_lib.clone(),
         track_variant: args.track_variant,
         options: Options {
-            mode: args.mode,
+            mode: if args.lanes.is_some() { Mode::Offline } else { args.mode },
             graphs: !args.no_cuda_graphs,
-            wait: args.host_wait,
+            wait: args.host_wait.unwrap_or_else(|| usual_wait(args)),
             encode_ahead: args.encode_ahead as usize,
             encode_batch: args.encode_batch as usize,
             decode_threads: args
@@ -266,9 +274,9 @@ pub(in crate::commands) fn gpu_plan(args: &GpuArgs, resize: Filter) -> Result<Gp
             jpeg_decoder: args.jpeg_decoder,
             resize,
             object_streams: args.object_streams,
-            overlap: args.overlap,
         },
         objects_together: args.objects_together as usize,
         repeat_clip: args.repeat_clip as usize,
+        lanes: args.lanes.map(|lanes| lanes as usize),
     })
 }

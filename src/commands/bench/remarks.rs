@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::source_targets;
 use host::{are, counted};
-use vos::record::{Judgement, SummaryRecord, Weight};
+use vos::record::{DecodeLoad, Judgement, SummaryRecord, Weight};
 use vos::stats;
 
 /// A residue above this share of the latency gets a remark.
@@ -23,7 +23,7 @@ pub fn remarks<'a>(rows: impl Iterator<Item = &'a SummaryRecord>) -> Vec<String>
         }
     }
     let lines = |(model, rows): &(&str, Vec<&SummaryRecord>)| {
-        [invalid(rows), unjudged(rows), residue(rows)]
+        [invalid(rows), unjudged(rows), residue(rows), lanes(rows)]
             .into_iter()
             .flatten()
             .chain(source_targets::remarks(rows))
@@ -85,6 +85,33 @@ fn residue(rows: &[&SummaryRecord]) -> Option<String> {
     })
 }
 
+/// The rate of all lanes, and what limits it.
+fn lanes(rows: &[&SummaryRecord]) -> Option<String> {
+    let lanes = rows.first()?.pooled.conditions.lanes?;
+    let numbers = || rows.iter().filter_map(|row| row.pooled.numbers());
+    let (frames, ms) = numbers().fold((0, 0.0), |(frames, ms), measured| {
+        (frames + measured.speed.frames, ms + measured.speed.duration_ms)
+    });
+    let load = DecodeLoad::mean(numbers().filter_map(|measured| measured.decode_load));
+    let percent = |share: f64| 100.0 * share;
+    let limit = load.map(|load| {
+        let (wait, busy) = (percent(load.wait), percent(load.busy));
+        let limits = match load.limit() {
+            "decode" => {
+                "decoding limits the rate: use more --decode-threads, --predecoded or \
+                 --jpeg-decoder nvjpeg"
+            }
+            _ => "the GPU limits the rate",
+        };
+        format!(
+            "; lanes waited for decoded frames {wait:.0} % of the time and decoding threads were \
+             busy {busy:.0} %, so {limits}"
+        )
+    });
+    let (fps, of) = (1e3 * frames as f64 / ms, counted(lanes, "lane"));
+    Some(format!("{fps:.2} frames a second by {of}{}", limit.unwrap_or_default()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,6 +141,7 @@ mod tests {
             residue_ms: mean_residue_ms(&times),
             least: StageTimes::default(),
             observed: None,
+            decode_load: None,
         });
         let finding = |&(code, weight): &(&str, Weight)| Finding {
             code: code.to_owned(),

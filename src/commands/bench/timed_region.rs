@@ -48,6 +48,14 @@ const OVERLAPPING: &str = " In throughput mode frames overlap: fps is frames ove
     in this file is the interval since the mask before it, and the age of a frame when its mask \
     is there stands in its own columns.";
 
+/// Addition for `--lanes`.
+const LANES: &str = " In offline mode several clips run at once, each in a lane with one frame in \
+    flight. A frame's time (interval_ms) is the time since the mask before it in its lane, over \
+    the frames that all lanes finished meanwhile: decoding, upload and the way from clip to clip \
+    are inside, and fps is that of all lanes. Its latency in its lane (lane_latency_ms) is the one \
+    that the percentiles are of. Lanes that find no recorded pass run clips that are not recorded \
+    until the last recorded pass has ended.";
+
 /// Addition for teacher-forced runs.
 const TEACHER_FORCED: &str = " Teacher-forced: not a measurement of speed. On every frame the \
     memory was written from the logits of another run; between a frame's mask and its memory \
@@ -82,8 +90,10 @@ pub fn timed_region(plan: &BenchPlan) -> String {
         _ if plan.gpu.is_none() => ["", ""],
         Mode::Latency if plan.predecoded.is_some() => [PREDECODED_ON_A_GPU, ""],
         Mode::Throughput if plan.predecoded.is_some() => [PREDECODED_ON_A_GPU, OVERLAPPING],
+        Mode::Offline if plan.predecoded.is_some() => [PREDECODED_ON_A_GPU, LANES],
         Mode::Latency => [ON_A_GPU, ""],
         Mode::Throughput => [ON_A_GPU, OVERLAPPING],
+        Mode::Offline => [ON_A_GPU, LANES],
     };
     let region = match plan.predecoded {
         Some(_) => TIMED_REGION_PREDECODED,

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 
 use vos::precision::Precision;
-use vos::record::StageTimes;
+use vos::record::{Mode, StageTimes};
 use vos::stage::Stage;
 
 /// One model of a run.
@@ -37,8 +37,11 @@ pub(super) fn measured(runs: &[String]) -> Result<Vec<MeasuredModel>> {
     let mut found: Vec<MeasuredModel> = Vec::new();
     for source in &inputs.sources {
         // Stages of frames that overlap, overlap too.
-        let rows: Vec<_> =
-            source.rows.iter().filter(|row| row.text("mode") != Some("throughput")).collect();
+        let rows: Vec<_> = source
+            .rows
+            .iter()
+            .filter(|row| !row.text("mode").is_some_and(Mode::overlaps))
+            .collect();
         let mut seen: Vec<(&str, &str)> = Vec::new();
         for row in &rows {
             let key = (row.key().2, row.text("imgsz").unwrap_or(""));

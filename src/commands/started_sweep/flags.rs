@@ -16,6 +16,7 @@ fn flag(setting: Setting) -> Option<&'static str> {
         Setting::JpegDecoder => Some("--jpeg-decoder"),
         Setting::DecodeThreads => Some("--decode-threads"),
         Setting::Threads => Some("--threads"),
+        Setting::Lanes => Some("--lanes"),
     }
 }
 
@@ -48,6 +49,7 @@ fn engines_only(setting: Setting) -> Option<&'static str> {
         Setting::EncodeAhead => {
             Some("frames overlap on TensorRT's backend alone; ONNX Runtime has one frame in flight")
         }
+        Setting::Lanes => Some("several clips run at once on TensorRT's backend alone"),
         Setting::JpegDecoder => {
             Some("nvJPEG writes to GPU memory, which TensorRT's backend alone reads")
         }
@@ -147,6 +149,7 @@ mod tests {
             ("jpeg_decoder=nvjpeg", "GPU memory"),
             ("decode_threads=1,2", "between two timed regions"),
             ("objects=1,2", "by TensorRT's backend alone"),
+            ("lanes=1,2", "on TensorRT's backend alone"),
             ("precision=fp32,mixed", "a precision of engines"),
         ] {
             let told = refused(sweep, false, "");

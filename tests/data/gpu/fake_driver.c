@@ -47,7 +47,11 @@ int cuCtxGetCurrent(void** c) { return *c = current, OK; }
 int cuCtxSetCurrent(void* c) { return current = c, OK; }
 int cuCtxSynchronize(void) {
     NEED_CONTEXT;
-    if (recording()) return CAPTURE_UNSUPPORTED;
+    // Whoever records, in whatever mode: the recording is lost.
+    int lost = 0;
+    for (int i = 0; i < STREAMS; i++)
+        if (streams[i] && streams[i]->capturing) lost = 1, streams[i]->capturing = -1;
+    if (lost) return CAPTURE_UNSUPPORTED;
     return drain_all(), OK;
 }
 
@@ -153,13 +157,6 @@ int cuStreamCreate(void** s, unsigned flags) {
     for (int i = 0; i < STREAMS; i++)
         if (!streams[i]) return *s = streams[i] = calloc(1, sizeof(struct stream)), OK;
     return OUT_OF_MEMORY;
-}
-// 0 to -5, as on an H100; the log has them without their sign.
-int cuCtxGetStreamPriorityRange(int* least, int* greatest) { NEED_CONTEXT; return *least = 0, *greatest = -5, OK; }
-int cuStreamCreateWithPriority(void** s, unsigned flags, int priority) {
-    if (priority > 0 || priority < -5) return INVALID_VALUE;
-    say("stream_priority", -priority);
-    return cuStreamCreate(s, flags);
 }
 int cuStreamDestroy_v2(struct stream* s) {
     LOCKED;

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, ensure};
 use super::images::{self, Topic};
 use super::{blocks, int, need_exactly};
 use crate::constants::{constant, threads};
+use crate::device_weights::content_hash;
 use crate::kernel::arguments;
 use cuda::module::{Function, Launch};
 use cuda::{Gpu, MemoryTag, Stream, View};
@@ -75,9 +76,13 @@ impl MemoryKeyProj {
         );
         let memory = gpu.tagged(MemoryTag::Weights);
         let put = |bytes: &[u8], expected: usize, what: &str| -> Result<View> {
-            let view = View::new(&memory, bytes.len())?;
+            let contents = || content_hash(std::iter::once(bytes));
+            let view = View::constant(&memory, stream, contents, || {
+                let view = View::new(&memory, bytes.len())?;
+                view.upload(bytes, stream)?;
+                Ok(view)
+            })?;
             need_exactly(&view, expected, ALIGNMENT, what)?;
-            view.upload(bytes, stream)?;
             Ok(view)
         };
         let times = weights.times.as_ref().map(|times| -> Result<[View; 3]> {

@@ -15,6 +15,7 @@ use super::platforms::PlaceKind;
 use super::stat::{Stat, stat};
 use super::{bandwidth, clip_sizes, frames, memory, reasons, stages};
 use crate::input::{RecordedPass, ResultRow, RunSource, TEXT_COLUMNS, Validity};
+use vos::record::Mode;
 
 /// Numeric columns that are not measurements.
 const NO_MEASUREMENTS: [&str; 12] = [
@@ -134,7 +135,7 @@ fn group(key: Key, name: String, platform: String, members: &Members<'_>) -> Gro
         .filter(|(_, validity)| used(*validity))
         .map(|(pass, _)| *pass)
         .collect();
-    let overlapping = conditions.get("mode") == Some("throughput");
+    let overlapping = conditions.get("mode").is_some_and(Mode::overlaps);
     let mut observed_max: BTreeMap<String, f64> = BTreeMap::new();
     for (name, value) in passes.iter().flat_map(|pass| &pass.observed) {
         if let Some(value) = value.as_f64() {

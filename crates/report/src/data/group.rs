@@ -15,6 +15,7 @@ use super::platforms::PlaceKind;
 use super::stages::StageTable;
 use super::stat::Stat;
 use crate::input::Validity;
+use vos::record::Mode;
 
 /// Number of rows by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -137,6 +138,6 @@ impl Group {
 
     /// Frames overlap, so there are intervals between masks and no latencies.
     pub fn overlapping(&self) -> bool {
-        self.conditions.get("mode") == Some("throughput")
+        self.conditions.get("mode").is_some_and(Mode::overlaps)
     }
 }

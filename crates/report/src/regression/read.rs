@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::run::{ModelRun, ObjectRun, PassSummary, RunSummary};
 use super::sidecar::{Sidecar, TimedPass};
 use vos::files::profile_csv;
-use vos::record::Judgement;
+use vos::record::{Judgement, Mode};
 use vos::stats::{percentile_of_sorted, sorted};
 
 /// Columns that must agree between two runs, with the names that allow a difference.
@@ -29,9 +29,6 @@ const CONDITIONS: [&str; 9] = [
     "mode",
     "fidelity",
 ];
-
-/// In this mode frames overlap and have no latency.
-const OVERLAPPING: &str = "throughput";
 
 /// The times of passes by video, object, model and number; several if a tag was listed twice.
 type Times = HashMap<(String, String, String, usize), VecDeque<Vec<f64>>>;
@@ -230,8 +227,9 @@ impl ModelRun {
 
 fn pass(row: &ProfileRow, latencies: &[f64]) -> PassSummary {
     let later = sorted(latencies.get(1..).unwrap_or_default());
-    let at =
-        |percent| percentile_of_sorted(&later, percent).filter(|_| row.text("mode") != OVERLAPPING);
+    let at = |percent| {
+        percentile_of_sorted(&later, percent).filter(|_| !Mode::overlaps(row.text("mode")))
+    };
     PassSummary {
         frames: latencies.len(),
         duration_ms: latencies.iter().sum(),

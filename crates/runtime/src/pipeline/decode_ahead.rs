@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::Scope;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 
@@ -57,6 +57,8 @@ pub struct DecodeAhead {
     free: Sender<FrameBuffer>,
     early: BTreeMap<usize, Result<Decoded, PassError>>,
     next: usize,
+    /// How long [`DecodeAhead::next`] waited.
+    pub waited: Duration,
 }
 
 impl DecodeQueue {
@@ -130,7 +132,7 @@ impl DecodeAhead {
                 break;
             }
         }
-        Self { done, free, early: BTreeMap::new(), next: 0 }
+        Self { done, free, early: BTreeMap::new(), next: 0, waited: Duration::ZERO }
     }
 
     /// The next frame in order; waits for it.
@@ -145,7 +147,10 @@ impl DecodeAhead {
                 return decoded;
             }
             let gone = || PassError::Other(anyhow!("the decoding threads ended early"));
-            let (found, decoded) = self.done.recv().map_err(|_| gone())?;
+            let begun = Instant::now();
+            let received = self.done.recv();
+            self.waited += begun.elapsed();
+            let (found, decoded) = received.map_err(|_| gone())?;
             self.early.insert(found, decoded);
         }
     }

@@ -5,7 +5,7 @@ track step.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 
@@ -16,7 +16,7 @@ use super::step_engines::{KeyEngine, MemoryEncoderSource, StepEngines, TrackEngi
 use super::trunk_file::TrunkFile;
 use crate::engine::{EngineManifest, open_plan};
 use cuda::Gpu;
-use tensorrt::Runtime;
+use tensorrt::{Runtime, Version};
 use vos::bundle::{
     Contract, MaskDecoderPart, MemoryEncoderPart, MemoryKeyProjWeights, PartGraph, Role,
 };
@@ -46,13 +46,15 @@ pub struct EncoderEngines {
 }
 
 /// Where the engines came from, to open them again.
+#[derive(Clone)]
 struct Source {
-    runtime: Runtime,
+    /// One thread at a time opens engines.
+    runtime: Arc<Mutex<Runtime>>,
+    version: Version,
     sm: u32,
     dir: PathBuf,
     with_mask: bool,
     track_variant: Option<TrackVariant>,
-    batch: usize,
     /// Read once, however often the engines are opened.
     keys: OnceCell<Arc<MemoryKeyProjWeights>>,
     decoder: PartWeights<MaskDecoderPart>,
@@ -81,12 +83,12 @@ impl Engines {
         let sm = gpu.facts().sm;
         let encoder = EncoderEngines::open(&runtime, sm, dir, &manifest, batch)?;
         let source = Source {
-            runtime,
+            version: runtime.library().version(),
+            runtime: Arc::new(Mutex::new(runtime)),
             sm,
             dir: dir.to_owned(),
             with_mask,
             track_variant,
-            batch,
             keys: OnceCell::new(),
             decoder: PartWeights::default(),
             memory: PartWeights::default(),
@@ -95,18 +97,40 @@ impl Engines {
         Ok(Self { encoder, steps, manifest, source })
     }
 
-    /// The engines that track, for one more stream: opened again, weights and all; none where
-    /// contexts can share them.
-    pub fn steps_again(&self) -> Result<Option<StepEngines>> {
-        let steps = || self.source.steps(&self.manifest, self.encoder.trunk.as_ref());
-        self.source.one_context_a_profile().then(steps).transpose()
+    /// The same engines for another pipeline in this process. They share weights as far as
+    /// TensorRT allows.
+    ///
+    /// # Errors
+    /// As [`Engines::open`].
+    pub fn again(&self) -> Result<Self> {
+        let (manifest, source) = (self.manifest.clone(), self.source.clone());
+        Ok(Self { manifest, source, encoder: self.encoder_again()?, steps: self.steps_again()? })
     }
 
-    /// The same of the encoder's engines.
-    pub fn encoder_again(&self) -> Result<Option<EncoderEngines>> {
-        let Source { runtime, sm, dir, batch, .. } = &self.source;
-        let open = || EncoderEngines::open(runtime, *sm, dir, &self.manifest, *batch);
-        self.source.one_context_a_profile().then(open).transpose()
+    /// The engines that track, for one more stream.
+    pub fn steps_again(&self) -> Result<StepEngines> {
+        self.steps.again(|loaded| self.source.again(&self.manifest, loaded))
+    }
+
+    /// The encoder's engines, for one more pipeline.
+    fn encoder_again(&self) -> Result<EncoderEngines> {
+        let EncoderEngines { parts, part_graph, trunk } = &self.encoder;
+        let again = |part| self.source.again(&self.manifest, part);
+        Ok(EncoderEngines {
+            parts: parts.iter().map(again).collect::<Result<_>>()?,
+            part_graph: part_graph.clone(),
+            trunk: trunk.as_ref().map(TrunkFile::again),
+        })
+    }
+
+    /// The engines that are opened for each pipeline, by the names of their roles; the others
+    /// share their weights.
+    pub fn not_shared(&self) -> Vec<&'static str> {
+        let StepEngines { prompt, mask_prompt, track, memory } = &self.steps;
+        let steps = [Some(prompt), mask_prompt.as_ref(), memory.engine()].into_iter().flatten();
+        let all = self.encoder.parts.iter().chain(steps).chain(track.all());
+        let alone = all.filter(|loaded| !self.source.shares(loaded));
+        alone.map(|loaded| loaded.role.name()).collect()
     }
 
     /// Shapes and constants of the model.
@@ -184,14 +208,20 @@ impl EncoderEngines {
 }
 
 impl Source {
-    /// TensorRT 8 gives a profile to one context only.
-    fn one_context_a_profile(&self) -> bool {
-        let version = self.runtime.library().version();
-        !version.rtx && version.major < 10
+    /// Whether several contexts can use one engine at the same time. TensorRT 8 gives a profile
+    /// with open shapes to one context only.
+    fn shares(&self, loaded: &LoadedEngine) -> bool {
+        self.version.rtx || self.version.major >= 10 || loaded.is_fixed()
+    }
+
+    /// An engine for other contexts: the same one, or else opened again, weights and all.
+    fn again(&self, manifest: &EngineManifest, loaded: &LoadedEngine) -> Result<LoadedEngine> {
+        if self.shares(loaded) { Ok(loaded.clone()) } else { self.open(manifest, loaded.role) }
     }
 
     fn open(&self, manifest: &EngineManifest, role: Role) -> Result<LoadedEngine> {
-        let engine = open_plan(&self.runtime, self.sm, &self.dir, manifest, role)?;
+        let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
+        let engine = open_plan(&runtime, self.sm, &self.dir, manifest, role)?;
         Ok(LoadedEngine::new(engine, manifest.plan(role).context("the plan is gone")?))
     }
 

@@ -21,8 +21,6 @@ pub struct FeatureSet {
     pub features: [DeviceTensor; 3],
     /// The preprocessing has read the set's frame, which may be overwritten.
     pub frame_read: Event,
-    /// The stream that encodes into the set.
-    pub stream: Stream,
 }
 
 impl FeatureSet {
@@ -46,8 +44,7 @@ impl FeatureSet {
         let sets = (0..batch).map(|at| {
             let [feat, hr0, hr1] = &features;
             let features = [part(feat, at)?, part(hr0, at)?, part(hr1, at)?];
-            let (image, frame_read) = (part(&images, at)?, gpu.mark()?);
-            Ok(Self { image, features, frame_read, stream: stream.clone() })
+            Ok(Self { image: part(&images, at)?, features, frame_read: gpu.mark()? })
         });
         let sets = sets.collect::<Result<_>>()?;
         let mut bindings = vec![("image", images)];

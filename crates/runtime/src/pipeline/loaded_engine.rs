@@ -9,7 +9,8 @@ use execution::BoundEngine;
 use tensorrt::Engine;
 use vos::bundle::Role;
 
-/// An engine with the shapes of its profiles.
+/// An engine with the shapes of its profiles. Clones share its weights.
+#[derive(Clone)]
 pub struct LoadedEngine {
     /// The engine.
     pub engine: Engine,
@@ -28,6 +29,11 @@ impl LoadedEngine {
             profiles => profiles.iter().map(|profile| profile.shapes.clone()).collect(),
         };
         Self { engine, role: record.role, profiles }
+    }
+
+    /// Whether all its shapes are fixed.
+    pub fn is_fixed(&self) -> bool {
+        self.profiles.iter().all(Vec::is_empty)
     }
 
     /// Bytes of scratch memory that any of its profiles needs.

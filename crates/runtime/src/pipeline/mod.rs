@@ -18,6 +18,9 @@ shares one stream. In `throughput` mode frames overlap, events order them, and t
 and collects. Work that is the same for each frame (all engines, the bank's kernels) is captured as
 CUDA graphs on first use, and replayed.
 
+In `offline` mode a process has several pipelines, a thread and a clip each, in one context of the
+device. Each has one frame in flight; the frames of the others fill the device meanwhile.
+
 With [`JpegDecoder::Nvjpeg`] the frame buffers hold coefficients, which the upload turns into pixels
 on the device.
 
@@ -28,6 +31,7 @@ more copies in it and are no measurement.
 */
 
 mod bound;
+mod clip_setup;
 mod contexts;
 mod decode_ahead;
 mod encoder;
@@ -54,7 +58,7 @@ mod trunk_file;
 
 pub use engines::{Engines, encoder_roles};
 pub use error::PassError;
-pub use options::{JpegDecoder, Options, Overlap};
+pub use options::{JpegDecoder, Options};
 pub use pass_plan::{FrameResult, ObjectSpan, PassPlan};
 pub use pipeline::Pipeline;
 pub use run::run;

@@ -27,27 +27,6 @@ impl JpegDecoder {
     }
 }
 
-/// Throughput mode: the streams that frames overlap on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Overlap {
-    /// One stream encodes; all streams are of equal priority.
-    #[default]
-    Equal,
-    /// The trackers' streams come before the one that encodes.
-    Priority,
-    /// Two streams encode in turn; all streams are of equal priority.
-    Equal2,
-    /// Two streams encode in turn, and the trackers' come before them.
-    Priority2,
-}
-
-impl Overlap {
-    fn is_usual(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 /// The pipeline's settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
@@ -72,9 +51,6 @@ pub struct Options {
     pub resize: Filter,
     /// The objects of a frame are tracked on a stream each, instead of one after the other.
     pub object_streams: bool,
-    /// Throughput: the streams. Absent where they are the usual ones.
-    #[serde(default, skip_serializing_if = "Overlap::is_usual")]
-    pub overlap: Overlap,
 }
 
 fn one() -> usize {
@@ -84,45 +60,28 @@ fn one() -> usize {
 impl Options {
     /// Frames that the encoder takes at once in this mode, at least 1.
     pub fn batch(&self) -> usize {
-        match self.mode {
-            Mode::Latency => 1,
-            Mode::Throughput => self.encode_batch.max(1),
-        }
+        if self.overlapping() { self.encode_batch.max(1) } else { 1 }
     }
 
-    /// Streams that encode batches in turn, at least 1.
-    pub(super) fn encode_streams(&self) -> usize {
-        match (self.mode, self.overlap) {
-            (Mode::Throughput, Overlap::Equal2 | Overlap::Priority2) => 2,
-            _ => 1,
-        }
-    }
-
-    /// Whether trackers' streams come before those that encode.
-    pub(super) fn tracker_first(&self) -> bool {
-        let asked = matches!(self.overlap, Overlap::Priority | Overlap::Priority2);
-        self.mode == Mode::Throughput && asked
+    /// Frames of a clip overlap.
+    pub(super) fn overlapping(&self) -> bool {
+        self.mode == Mode::Throughput
     }
 
     /// Feature sets in device memory.
     pub(super) fn feature_sets(&self) -> usize {
-        match self.mode {
-            Mode::Latency => 1,
-            Mode::Throughput => match self.batch() * self.encode_streams() {
-                1 => self.encode_ahead.max(1),
-                // While these frames are tracked the next ones are encoded.
-                at_once => self.encode_ahead.max(2 * at_once).next_multiple_of(at_once),
-            },
+        match self.batch() {
+            _ if !self.overlapping() => 1,
+            1 => self.encode_ahead.max(1),
+            // While one batch is tracked the next one is encoded.
+            batch => self.encode_ahead.max(2 * batch).next_multiple_of(batch),
         }
     }
 
     /// Frames that the host may have enqueued before it takes a result.
     pub(super) fn frames_in_flight(&self) -> usize {
-        match self.mode {
-            Mode::Latency => 1,
-            // One more than the encoder may hold, so that the copy engine never waits for the host.
-            Mode::Throughput => self.feature_sets() + 2,
-        }
+        // One more than the encoder may hold, so that the copy engine never waits for the host.
+        if self.overlapping() { self.feature_sets() + 2 } else { 1 }
     }
 
     /// Buffers of frames between file and device: one for each frame in flight, one for each

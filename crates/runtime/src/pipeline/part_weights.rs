@@ -18,6 +18,12 @@ pub type ShapeAndWeights<P> = (<P as FusedPart>::Shape, Arc<WeightsFile<P>>);
 /// None until they are asked for.
 pub struct PartWeights<P>(OnceCell<Arc<WeightsFile<P>>>);
 
+impl<P> Clone for PartWeights<P> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
 impl<P> Default for PartWeights<P> {
     fn default() -> Self {
         Self(OnceCell::new())

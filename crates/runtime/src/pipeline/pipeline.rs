@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result};
 
+use super::clip_setup::ClipSetup;
 use super::contexts::{self, Contexts};
 use super::encoder::Encoder;
 use super::engines::Engines;
@@ -17,9 +18,9 @@ use super::options::Options;
 use super::prepared::{InputBuffer, PreparedRoute};
 use super::tracked_object::{Results, Room, TrackedObject};
 use cuda::nvjpeg::{Decoder, Library, VARIABLE};
-use cuda::{CapturedGraph, Gpu, GpuError, GraphStats, MemoryTag, Priority, Stream, View};
+use cuda::{CapturedGraph, Gpu, GpuError, GraphStats, MemoryTag, Stream, View};
 use execution::Program;
-use kernels::{AttentionKernels, Kernels, MaskMaker, Preprocess};
+use kernels::{AttentionKernels, Kernels};
 use vos::bundle::Manifest;
 use vos::geometry::Geometry;
 use vos::predecode::PreparedClip;
@@ -29,11 +30,16 @@ use vos::track_variant::TrackVariant;
 /// Results have room for masks of 3840 × 2160 pixels at first. Larger videos allocate them again.
 const USUAL_WORDS_BYTES: usize = 3840 / 8 * 2160;
 
+/// Sizes of clips whose memory is kept offline.
+const PARKED: usize = 8;
+
 /// A model on a GPU, ready to run clips.
 ///
 /// Declared in the order of deletion: captured graphs, contexts, engines.
 pub struct Pipeline {
     pub(super) clip: Option<ClipSetup>,
+    /// Of earlier clips, with their frames' buffers.
+    parked: Vec<(ClipSetup, Vec<FrameBuffer>)>,
     pub(super) tracked_objects: Vec<TrackedObject>,
     /// The encoder's work on each batch of sets, in their order.
     pub(super) encodes: Vec<CapturedGraph<Program>>,
@@ -46,8 +52,7 @@ pub struct Pipeline {
     pub(super) streams: Streams,
     contexts: Vec<Rc<Contexts>>,
     words_room: usize,
-    /// One for each stream that encodes.
-    encoders: Vec<Encoder>,
+    encoder: Encoder,
     scratch: View,
     pub(super) engines: Engines,
     kernels: Kernels,
@@ -59,20 +64,8 @@ pub struct Pipeline {
 /// The streams that all objects share.
 pub struct Streams {
     pub upload: Stream,
-    /// Those that encode batches of frames in turn; in latency mode the only one, which tracks too.
-    pub encode: Vec<Stream>,
+    pub encode: Stream,
     pub download: Stream,
-}
-
-/// The parts that depend on the size of the video.
-pub struct ClipSetup {
-    pub geometry: Geometry,
-    pub preprocess: Preprocess,
-    pub masks: MaskMaker,
-    /// One for each feature set; none where the device reads the host's memory in place.
-    pub frames: Vec<View>,
-    pub frame_bytes: usize,
-    pub words_bytes: usize,
 }
 
 impl Pipeline {
@@ -103,16 +96,9 @@ impl Pipeline {
         let attends = engines.steps.track.variant() == TrackVariant::Segmented
             || engines.encoder.part_graph.trunk.is_some();
         let attention = attends.then(|| AttentionKernels::load(gpu)).transpose()?;
-        let first = encode_stream(gpu, &options)?;
+        let encode = gpu.stream()?;
         // With one frame in flight a second stream could only add waits.
-        let upload = match options.mode {
-            Mode::Latency => first.clone(),
-            Mode::Throughput => gpu.stream()?,
-        };
-        let mut encode = vec![first];
-        while encode.len() < options.encode_streams() {
-            encode.push(encode_stream(gpu, &options)?);
-        }
+        let upload = if options.overlapping() { gpu.stream()? } else { encode.clone() };
         let streams = Streams { upload, encode, download: gpu.stream()? };
         let (of_encoder, of_steps) = engines.scratch_bytes();
         let scratch = |bytes: u64| -> Result<View> {
@@ -120,28 +106,23 @@ impl Pipeline {
                 usize::try_from(bytes).context("the engines need too much scratch memory")?;
             Ok(View::new(&gpu.tagged(MemoryTag::Scratch), bytes)?)
         };
-        // In latency mode the encoder and the first object's engines never run at the same time.
-        let shared = match options.mode {
-            Mode::Latency => of_encoder.max(of_steps),
-            Mode::Throughput => of_encoder,
-        };
-        let (first, mut encoders) = (scratch(shared)?, Vec::new());
-        for (at, stream) in streams.encode.iter().enumerate() {
-            let again = if at > 0 { engines.encoder_again()? } else { None };
-            let scratch = if at > 0 { scratch(of_encoder)? } else { first.clone() };
-            let engines = again.as_ref().unwrap_or(&engines.encoder);
-            encoders.push(Encoder::new(gpu, engines, attention.as_ref(), &scratch, stream)?);
-        }
-        let (batch, graphs) = (options.batch(), options.graphs);
+        // With one frame in flight the encoder and the first object's engines never run at the same
+        // time.
+        let shared = if options.overlapping() { of_encoder } else { of_encoder.max(of_steps) };
+        let scratch = scratch(shared)?;
+        let encoder =
+            Encoder::new(gpu, &engines.encoder, attention.as_ref(), &scratch, &streams.encode)?;
+        let batch = options.batch();
         let (mut sets, mut encodes) = (Vec::new(), Vec::new());
-        let in_turn = encoders.iter().zip(&streams.encode).cycle();
-        for (encoder, stream) in in_turn.take(options.feature_sets() / batch) {
-            let (more, encode) = FeatureSet::batch(gpu, encoder, batch, stream, graphs)?;
+        while sets.len() < options.feature_sets() {
+            let (more, encode) =
+                FeatureSet::batch(gpu, &encoder, batch, &streams.encode, options.graphs)?;
             sets.extend(more);
             encodes.push(encode);
         }
         Ok(Self {
             clip: None,
+            parked: Vec::new(),
             tracked_objects: Vec::new(),
             encodes,
             sets,
@@ -152,8 +133,8 @@ impl Pipeline {
             streams,
             contexts: Vec::new(),
             words_room: USUAL_WORDS_BYTES,
-            encoders,
-            scratch: first,
+            encoder,
+            scratch,
             engines,
             kernels,
             attention,
@@ -169,7 +150,7 @@ impl Pipeline {
 
     /// The matmul library of the encoder's trunk and its file; none where there is no trunk.
     pub fn products(&self) -> Option<String> {
-        self.encoders.first()?.products()
+        self.encoder.products()
     }
 
     /// The form of the loaded attention kernels; none where the engines need none.
@@ -199,6 +180,18 @@ impl Pipeline {
         // nvJPEG allocates memory when it first decodes into a buffer.
         let buffers = if self.nvjpeg.is_some() { self.options.frame_buffers() + 1 } else { 0 };
         usual.max(buffers)
+    }
+
+    /// Waits for all its work. Offline the device has other pipelines' work too, which is not waited
+    /// for.
+    pub(super) fn synchronize(&self) -> Result<(), GpuError> {
+        if self.options.mode != Mode::Offline {
+            return self.gpu.synchronize();
+        }
+        let Streams { upload, encode, download } = &self.streams;
+        let shared = [upload, encode, download].into_iter();
+        let objects = self.tracked_objects.iter().map(|tracked| &tracked.stream);
+        shared.chain(objects).try_for_each(Stream::synchronize)
     }
 
     /// Frees the memory that depends on the last clip's size, unless the next clip has the same.
@@ -235,7 +228,7 @@ impl Pipeline {
         if self.frames_in_flight.len() != wanted
             || self.frames_in_flight.iter().any(|f| f.objects.len() < objects)
         {
-            let differ = self.options.mode == Mode::Throughput;
+            let differ = self.options.overlapping();
             let bytes = Results::bytes(self.words_room);
             let batched = self.options.batch() > 1;
             self.frames_in_flight = (0..wanted)
@@ -272,39 +265,39 @@ impl Pipeline {
     }
 
     fn set_up_clip(&mut self, geometry: &Geometry) -> Result<usize> {
-        // Free the old one first: both at once would raise the peak.
-        self.clip = None;
-        self.buffers.clear();
-        let contract = self.engines.contract();
-        // The pass begins when its work is done.
-        let stream = self.streams.encode.first().context("there is no stream")?;
-        let image = self.sets.first().context("there is no feature set")?.image.dtype;
-        let (gpu, kernels) = (&self.gpu, &self.kernels);
-        let preprocess = Preprocess::new(
-            gpu,
-            kernels,
-            geometry,
-            self.options.resize,
-            element("image", image)?,
-            contract.mean,
-            contract.std,
-            stream,
-        )?;
-        let masks = MaskMaker::new(gpu, kernels, geometry, contract.low_size, stream)?;
-        let (width, height) = geometry.video_size();
-        let frame_bytes = 3 * width * height;
-        // nvJPEG's pixels are on the device. A device that shares the host's memory reads other
-        // pixels in place.
-        let in_place = gpu.facts().unified && self.nvjpeg.is_none();
-        let frames = if in_place || self.route.is_some() { 0 } else { self.sets.len() };
-        let frames = (0..frames)
-            .map(|_| Ok(View::new(&gpu.tagged(MemoryTag::Frames), frame_bytes)?))
-            .collect::<Result<_>>()?;
-        let words_bytes = masks.words_bytes();
-        let geometry = geometry.clone();
-        self.clip =
-            Some(ClipSetup { geometry, preprocess, masks, frames, frame_bytes, words_bytes });
-        Ok(words_bytes)
+        self.leave_clip();
+        let parked = self.parked.iter().position(|(clip, _)| clip.geometry == *geometry);
+        let clip = match parked.map(|at| self.parked.remove(at)) {
+            Some((clip, buffers)) => {
+                self.buffers = buffers;
+                clip
+            }
+            None => {
+                let image = self.sets.first().context("there is no feature set")?.image.dtype;
+                // The pass begins when its work is done.
+                let stream = &self.streams.encode;
+                let (gpu, contract) = (&self.gpu, self.engines.contract());
+                // nvJPEG's pixels are on the device. A device that shares the host's memory reads
+                // other pixels in place.
+                let in_place = gpu.facts().unified && self.nvjpeg.is_none();
+                let frames = if in_place || self.route.is_some() { 0 } else { self.sets.len() };
+                let resized = (self.options.resize, element("image", image)?);
+                ClipSetup::new(gpu, &self.kernels, contract, geometry, resized, frames, stream)?
+            }
+        };
+        Ok(self.clip.insert(clip).words_bytes)
+    }
+
+    /// Frees the memory that depends on the last clip's size: both clips' at once would raise the
+    /// peak. Offline other lanes would wait for that, so it is kept for the next clip of the size.
+    fn leave_clip(&mut self) {
+        let buffers = std::mem::take(&mut self.buffers);
+        let Some(clip) = self.clip.take() else { return };
+        if self.options.mode == Mode::Offline && self.route.is_none() {
+            self.parked.push((clip, buffers));
+            let more = self.parked.len().saturating_sub(PARKED);
+            self.parked.drain(..more);
+        }
     }
 
     /// Buffers of frames between file and device.
@@ -327,20 +320,15 @@ impl Pipeline {
         let at = self.tracked_objects.len();
         let own_stream = at == 0 || self.options.object_streams;
         if own_stream {
-            let overlapping = self.options.mode == Mode::Throughput || at > 0;
+            let overlapping = self.options.overlapping() || at > 0;
             let (stream, scratch) = if overlapping {
                 let (_, bytes) = self.engines.scratch_bytes();
                 let bytes = usize::try_from(bytes).context("too much scratch memory")?;
-                let stream = match self.options.tracker_first() {
-                    true => self.gpu.stream_of(Priority::Greatest)?,
-                    false => self.gpu.stream()?,
-                };
-                (stream, View::new(&self.gpu.tagged(MemoryTag::Scratch), bytes)?)
+                (self.gpu.stream()?, View::new(&self.gpu.tagged(MemoryTag::Scratch), bytes)?)
             } else {
-                let stream = self.streams.encode.first().context("there is no stream")?;
-                (stream.clone(), self.scratch.clone())
+                (self.streams.encode.clone(), self.scratch.clone())
             };
-            let again = if at > 0 { self.engines.steps_again()? } else { None };
+            let again = (at > 0).then(|| self.engines.steps_again()).transpose()?;
             let engines = again.as_ref().unwrap_or(&self.engines.steps);
             let contract = self.engines.contract();
             let contexts = Contexts::new(
@@ -385,10 +373,6 @@ impl Drop for Pipeline {
             log::debug!("{error}");
         }
     }
-}
-
-fn encode_stream(gpu: &Gpu, options: &Options) -> Result<Stream, GpuError> {
-    if options.tracker_first() { gpu.stream_of(Priority::Least) } else { gpu.stream() }
 }
 
 fn gcd(a: usize, b: usize) -> usize {

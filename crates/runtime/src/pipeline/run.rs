@@ -17,11 +17,12 @@ use super::prepared::Prepared;
 use super::tracked_object::Results;
 use cuda::Event;
 use vos::ranges::{self, Range, within};
-use vos::record::{FrameTime, FrameTimes, Mode, ms_between};
+use vos::record::{FrameTime, FrameTimes, ms_between};
 use vos::stage::Stage;
 use vos::tracker::{BankSchedule, require_finite};
 
-/// Runs a pass; `on_result` is called once per frame and object, in order.
+/// Runs a pass; `on_result` is called once per frame and object, in order. Returns how long the
+/// pass waited for decoded frames.
 ///
 /// # Errors
 /// A frame that cannot be decoded, an engine that fails, NaN or infinite scores.
@@ -29,7 +30,7 @@ pub fn run(
     pipeline: &mut Pipeline,
     plan: &PassPlan<'_>,
     on_result: &mut dyn FnMut(FrameResult<'_>) -> Result<()>,
-) -> Result<(), PassError> {
+) -> Result<Duration, PassError> {
     pipeline.set_up(plan.geometry, plan.objects.len(), plan.prepared)?;
     let route = pipeline.route.take();
     let prepared = plan.prepared.zip(route.as_ref());
@@ -49,7 +50,7 @@ pub fn run(
     pipeline.route = route;
     if done.is_err()
         // Enqueued work must not write into the next pass.
-        && let Err(error) = pipeline.gpu.synchronize()
+        && let Err(error) = pipeline.synchronize()
     {
         // Where the device is lost, the first error names the frame.
         log::debug!("{error}");
@@ -59,7 +60,7 @@ pub fn run(
 
 /// Pinned memory for the logits that are exchanged, allocated before the first frame.
 fn room_for_logits(pipeline: &mut Pipeline, plan: &PassPlan<'_>) -> Result<()> {
-    let one = pipeline.options.mode == Mode::Latency;
+    let one = !pipeline.options.overlapping();
     for (object, span) in plan.objects.iter().enumerate() {
         let exchanging = span.logits.save || span.logits.teacher.is_some();
         ensure!(one || !exchanging, "logits are exchanged in latency mode only");
@@ -100,7 +101,7 @@ impl<'a> Pass<'a> {
             tracked.begin(schedule)?;
         }
         room_for_logits(pipeline, plan)?;
-        pipeline.gpu.synchronize()?;
+        pipeline.synchronize()?;
         let event = pipeline.gpu.event()?;
         event.record(&pipeline.streams.upload)?;
         event.synchronize(pipeline.options.wait)?;
@@ -111,7 +112,7 @@ impl<'a> Pass<'a> {
     fn run(
         mut self,
         on_result: &mut dyn FnMut(FrameResult<'_>) -> Result<()>,
-    ) -> Result<(), PassError> {
+    ) -> Result<Duration, PassError> {
         let (frames, depth) = (self.plan.frames.len(), self.pipeline.frames_in_flight.len());
         for position in 0..frames {
             if position >= depth {
@@ -125,7 +126,7 @@ impl<'a> Pass<'a> {
         for position in frames.saturating_sub(depth)..frames {
             self.take(position, on_result)?;
         }
-        Ok(())
+        Ok(self.ahead.waited)
     }
 
     /// Enqueues a frame, and after the last of a batch the work that follows for all its frames.
@@ -148,7 +149,7 @@ impl<'a> Pass<'a> {
         let Pipeline { clip, tracked_objects, sets, frames_in_flight, streams, options, .. } =
             &mut **pipeline;
         let clip = clip.as_ref().context("no clip is set up")?;
-        let overlapping = options.mode == Mode::Throughput;
+        let overlapping = options.overlapping();
         let set_index = position % sets.len();
         let slot = position % frames_in_flight.len();
         let in_flight = &mut frames_in_flight[slot];
@@ -169,33 +170,33 @@ impl<'a> Pass<'a> {
 
         // The encoder overwrites the whole batch, so wait until tracking has read every frame of the
         // old one.
-        let set = &sets[set_index];
         if overlapping {
-            set.stream.wait(&in_flight.uploaded)?;
+            streams.encode.wait(&in_flight.uploaded)?;
             let batch = options.batch();
             if set_index.is_multiple_of(batch) {
                 for tracked in tracked_objects.iter().take(plan.objects.len()) {
                     for read in &tracked.features_read[set_index..set_index + batch] {
-                        set.stream.wait(read)?;
+                        streams.encode.wait(read)?;
                     }
                 }
             }
         }
         if let Some(event) = &in_flight.encode {
-            event.record(&set.stream)?;
+            event.record(&streams.encode)?;
         }
+        let set = &sets[set_index];
         if plan.prepared.is_some() {
-            in_flight.preprocessed.record(&set.stream)?;
+            in_flight.preprocessed.record(&streams.encode)?;
             in_flight.decoded = Some(decoded);
             return Ok(());
         }
         within(Stage::Preprocess, || {
             let pixels = decoded.buffer.pixels(frame)?;
-            clip.preprocess.enqueue(pixels, &set.image.view, &set.stream)
+            clip.preprocess.enqueue(pixels, &set.image.view, &streams.encode)
         })?;
-        in_flight.preprocessed.record(&set.stream)?;
+        in_flight.preprocessed.record(&streams.encode)?;
         if overlapping {
-            set.frame_read.record(&set.stream)?;
+            set.frame_read.record(&streams.encode)?;
         }
         in_flight.decoded = Some(decoded);
         Ok(())
@@ -203,23 +204,23 @@ impl<'a> Pass<'a> {
 
     /// The features of the frames from `first` to `last`.
     fn encode(&mut self, first: usize, last: usize) -> Result<()> {
-        let Pipeline { encodes, sets, frames_in_flight, options, .. } = &mut *self.pipeline;
+        let Pipeline { encodes, sets, frames_in_flight, streams, options, .. } =
+            &mut *self.pipeline;
         let (depth, count) = (frames_in_flight.len(), sets.len());
-        let stream = &sets[first % count].stream;
         for position in first..=last {
             let in_flight = &mut frames_in_flight[position % depth];
             in_flight.batch = last - first + 1;
             if let Some(event) = &in_flight.encoder_begun {
-                event.record(stream)?;
+                event.record(&streams.encode)?;
             }
         }
         let encode = &mut encodes[first % sets.len() / options.batch()];
         within(Stage::Encoder, || encode.run())?;
         for position in first..=last {
-            frames_in_flight[position % depth].encoded.record(stream)?;
+            frames_in_flight[position % depth].encoded.record(&streams.encode)?;
             if self.plan.prepared.is_some() {
                 // Predecoded frames are uploaded into the network's input.
-                sets[position % count].frame_read.record(stream)?;
+                sets[position % count].frame_read.record(&streams.encode)?;
             }
         }
         Ok(())
@@ -231,7 +232,7 @@ impl<'a> Pass<'a> {
         let Pipeline { clip, tracked_objects, sets, frames_in_flight, streams, options, .. } =
             &mut **pipeline;
         let clip = clip.as_ref().context("no clip is set up")?;
-        let overlapping = options.mode == Mode::Throughput;
+        let overlapping = options.overlapping();
         let set_index = position % sets.len();
         let set = &mut sets[set_index];
         let slot = position % frames_in_flight.len();
@@ -241,7 +242,7 @@ impl<'a> Pass<'a> {
             let Some(t) = span.frame_at(position) else { continue };
             let tracked = &mut tracked_objects[object];
             let schedule = &schedules[object];
-            let on_encode_stream = tracked.stream.is(&set.stream);
+            let on_encode_stream = tracked.stream.is(&streams.encode);
             let follows_encoder = on_encode_stream && in_flight.active.is_empty();
             let selects = tracked.selects(t, span.prompt);
             in_flight.active.push(ActiveObject { object, t, follows_encoder, selects });
@@ -329,16 +330,16 @@ impl<'a> Pass<'a> {
             found == position,
             "internal error: expected frame {position} in its slot, found frame {found}"
         );
-        in_flight.wait(options.wait, options.mode == Mode::Latency)?;
+        in_flight.wait(options.wait, !options.overlapping())?;
         let mut mask_at = Instant::now();
         let shared = self.plan.objects.len() > 1;
         let objects = shared.then_some(in_flight.active.len());
         let mut times = FrameTimes { frame, objects, ..FrameTimes::default() };
-        match options.mode {
-            Mode::Latency => {
+        match options.overlapping() {
+            false => {
                 times.time = FrameTime::Latency(ms_between(in_flight.submitted, mask_at));
             }
-            Mode::Throughput => {
+            true => {
                 // The host may check late, so the time is that of the device's event.
                 let mask_ms = in_flight.masks_ms(&self.base.0)?;
                 times.time = FrameTime::Interval(mask_ms - self.last_ms);

@@ -4,6 +4,8 @@ The engines that track an object, with the parts that CUDA kernels compute in Te
 
 use std::sync::Arc;
 
+use anyhow::Result;
+
 use super::loaded_engine::LoadedEngine;
 use super::part_weights::ShapeAndWeights;
 use vos::bundle::{
@@ -22,6 +24,40 @@ pub struct StepEngines {
     pub track: TrackEngines,
     /// Mask and features to a memory.
     pub memory: MemoryEncoderSource,
+}
+
+impl StepEngines {
+    /// The same for other contexts, by `again` of each engine. CUDA kernels share their weights in
+    /// host memory.
+    ///
+    /// # Errors
+    /// Those of `again`.
+    pub fn again(&self, again: impl Fn(&LoadedEngine) -> Result<LoadedEngine>) -> Result<Self> {
+        Ok(Self {
+            prompt: again(&self.prompt)?,
+            mask_prompt: self.mask_prompt.as_ref().map(&again).transpose()?,
+            track: match &self.track {
+                TrackEngines::Padded(track) => TrackEngines::Padded(again(track)?),
+                TrackEngines::PerFillLevel(track) => TrackEngines::PerFillLevel(again(track)?),
+                TrackEngines::Segmented { keys, segments, decoder } => TrackEngines::Segmented {
+                    keys: match keys {
+                        KeyEngine::Engine(keys) => KeyEngine::Engine(again(keys)?),
+                        KeyEngine::Kernel(shape, weights) => {
+                            KeyEngine::Kernel(*shape, Arc::clone(weights))
+                        }
+                    },
+                    segments: segments.iter().map(&again).collect::<Result<_>>()?,
+                    decoder: decoder.clone(),
+                },
+            },
+            memory: match &self.memory {
+                MemoryEncoderSource::Engine(memory) => MemoryEncoderSource::Engine(again(memory)?),
+                MemoryEncoderSource::Kernels(shape, weights) => {
+                    MemoryEncoderSource::Kernels(*shape, Arc::clone(weights))
+                }
+            },
+        })
+    }
 }
 
 /// The memory encoder.

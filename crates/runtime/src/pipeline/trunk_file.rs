@@ -31,6 +31,11 @@ impl TrunkFile {
         Self { dir, manifest, trunk, opened: Cell::new(None) }
     }
 
+    /// The same file, not yet opened.
+    pub fn again(&self) -> Self {
+        Self::new(&self.dir, &self.manifest, &self.trunk)
+    }
+
     /// The weights of the memory attention's keys. The file stays open for the blocks' weights.
     ///
     /// # Errors

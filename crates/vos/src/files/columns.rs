@@ -67,6 +67,9 @@ impl TableRow<'_> {
 /// Decimals of shares of the roofline, which may be a few percent.
 const ROOFLINE_DIGITS: usize = 4;
 
+/// Decimals of other shares.
+const SHARE_DIGITS: usize = 3;
+
 /// Decimals of times that the predecessor did not have: GPU stages are far below 0.1 ms.
 const NEW_MS_DIGITS: usize = 3;
 
@@ -212,6 +215,20 @@ const DELIVERY: [Column; 8] = [
     ("frame_transfer", |r| Cell::text(r.record.conditions.transfer.map(FrameTransfer::name))),
     ("views", |r| Cell::text(r.record.conditions.stereo.then_some("stereo"))),
 ];
+
+/// New columns of offline runs.
+const LANES: [Column; 4] = [
+    ("lanes", |r| Cell::count(r.record.conditions.lanes)),
+    ("decode_busy", |r| r.number(SHARE_DIGITS, |m| Some(m.decode_load?.busy))),
+    ("decode_wait", |r| r.number(SHARE_DIGITS, |m| Some(m.decode_load?.wait))),
+    ("limited_by", |r| Cell::text(r.record.numbers().and_then(|m| Some(m.decode_load?.limit())))),
+];
+
+/// [`LANES`] where a row has lanes; tables of runs without any keep their columns.
+pub(super) fn lanes<'a>(rows: impl IntoIterator<Item = &'a RunRecord>) -> &'static [Column] {
+    let some = rows.into_iter().any(|row| row.conditions.lanes.is_some());
+    if some { &LANES } else { &[] }
+}
 
 /// [`DELIVERY`] where a row has such a number; tables of runs without any keep their columns.
 pub(super) fn delivery<'a>(rows: impl IntoIterator<Item = &'a RunRecord>) -> &'static [Column] {

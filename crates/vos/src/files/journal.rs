@@ -71,6 +71,8 @@ impl ObjectResult {
 const LATENCY: &str = "latency_ms";
 /// Column of the frames' times where they overlap.
 const INTERVAL: &str = "interval_ms";
+/// Column of the frames' latencies in their lanes.
+const IN_LANE: &str = "lane_latency_ms";
 /// Column of the frames' times from decoding to mask or encoded frame.
 const END_TO_END: &str = "end_to_end_ms";
 
@@ -88,7 +90,7 @@ impl FrameTable {
         // Nanoseconds: no clock in use is finer.
         let rounded = |ms: f64| (ms * 1e6).round() / 1e6;
         let mut columns = serde_json::Map::new();
-        let overlapping = times.iter().any(|t| matches!(t.time, FrameTime::Interval(_)));
+        let overlapping = times.iter().any(|t| !matches!(t.time, FrameTime::Latency(_)));
         let name = if overlapping { INTERVAL } else { LATENCY };
         let column: Vec<_> = times.iter().map(|t| rounded(t.time.ms())).collect();
         columns.insert(name.to_owned(), column.into());
@@ -99,7 +101,12 @@ impl FrameTable {
             }
         }
         type Time = fn(&FrameTimes) -> Option<f64>;
-        let more: [(&str, Time); 2] = [("gpu_ms", |t| t.gpu_ms), (END_TO_END, |t| t.end_to_end_ms)];
+        let in_lane = |t: &FrameTimes| match t.time {
+            FrameTime::Lane { latency_ms, .. } => Some(latency_ms),
+            _ => None,
+        };
+        let more: [(&str, Time); 3] =
+            [("gpu_ms", |t| t.gpu_ms), (END_TO_END, |t| t.end_to_end_ms), (IN_LANE, in_lane)];
         for (name, time) in more {
             let column: Vec<_> = times.iter().map(|t| time(t).map(rounded)).collect();
             if column.iter().any(Option::is_some) {

@@ -56,6 +56,7 @@ pub fn write<'a>(
         &columns::ROOFLINE,
     ];
     let delivery = columns::delivery(runs.iter().copied());
-    let columns: Vec<&[Column]> = columns.into_iter().chain([delivery]).collect();
+    let lanes = columns::lanes(runs.iter().copied());
+    let columns: Vec<&[Column]> = columns.into_iter().chain([delivery, lanes]).collect();
     write_table(out, &columns, runs.into_iter().map(|record| TableRow { record, runs: 1 }))
 }

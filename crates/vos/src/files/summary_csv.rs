@@ -99,7 +99,8 @@ pub fn write<'a>(
     let columns: [&[Column]; 6] =
         [&first, &columns::OUTCOME, &detail, &columns::BELIEF, &columns::PACE, &columns::ROOFLINE];
     let delivery = columns::delivery(rows.iter().map(|row| &row.pooled));
-    let columns: Vec<&[Column]> = columns.into_iter().chain([delivery]).collect();
+    let lanes = columns::lanes(rows.iter().map(|row| &row.pooled));
+    let columns: Vec<&[Column]> = columns.into_iter().chain([delivery, lanes]).collect();
     write_table(
         out,
         &columns,

@@ -5,8 +5,8 @@ Several recorded passes over one object become its one row in the summary.
 use super::observed;
 use super::speed::speed_from_parts;
 use super::{
-    FrameTimes, Measured, MemoryPeaks, Quality, RunRecord, Status, SummaryRecord, Verdict,
-    mean_gpu_ms, mean_residue_ms, mean_stages,
+    DecodeLoad, FrameTimes, Measured, MemoryPeaks, Quality, RunRecord, Status, SummaryRecord,
+    Verdict, mean_gpu_ms, mean_residue_ms, mean_stages,
 };
 use crate::stats::mean;
 
@@ -87,6 +87,7 @@ fn pool(ok: &[(&RunRecord, &Measured, &[FrameTimes])]) -> Option<Measured> {
             .map(|(_, m, _)| m.observed)
             .collect::<Option<Vec<_>>>()
             .and_then(|passes| observed::pool(&passes)),
+        decode_load: DecodeLoad::mean(ok.iter().filter_map(|(_, m, _)| m.decode_load)),
     })
 }
 
@@ -122,6 +123,7 @@ mod tests {
             residue_ms: mean_residue_ms(&times),
             least: StageTimes::default(),
             observed: None,
+            decode_load: None,
         });
         (record, times)
     }

@@ -22,6 +22,10 @@ pub enum Mode {
     Latency,
     /// Frames overlap: as many as possible in a second, each one older when its mask is there.
     Throughput,
+    /// Several clips at once, one frame of each in flight: as many as possible in a second. The
+    /// number of clips asks for it.
+    #[value(skip)]
+    Offline,
 }
 
 impl Mode {
@@ -30,7 +34,13 @@ impl Mode {
         match self {
             Self::Latency => "latency",
             Self::Throughput => "throughput",
+            Self::Offline => "offline",
         }
+    }
+
+    /// Whether frames overlap in the mode of this name, so that their times are no latencies.
+    pub fn overlaps(name: &str) -> bool {
+        [Self::Throughput, Self::Offline].iter().any(|mode| mode.name() == name)
     }
 }
 
@@ -76,6 +86,9 @@ pub struct Conditions {
     pub metrics: MetricsKind,
     /// Frames one at a time, or overlapping.
     pub mode: Mode,
+    /// Clips at once, where the mode is offline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lanes: Option<usize>,
     /// What was run; none where the network was never loaded.
     pub fidelity: Option<Fidelity>,
     /// Which frames were fed and which annotations scored.

@@ -8,6 +8,7 @@ numbers, only a reason, so that a failure can never look like a speed.
 mod aggregate;
 mod backend;
 mod conditions;
+mod decode_load;
 mod encode_stage;
 mod fidelity;
 mod file_stem;
@@ -24,6 +25,7 @@ use crate::stage::Stage;
 pub use aggregate::summarise;
 pub use backend::{Backend, Provider, TensorRtBackend};
 pub use conditions::{Conditions, FrameTransfer, Mode};
+pub use decode_load::DecodeLoad;
 pub use encode_stage::{EncodeOutput, EncodePlace, EncodeStage};
 pub use fidelity::Fidelity;
 pub use limits::{Limit, Limits};
@@ -86,20 +88,28 @@ pub enum FrameTime {
     Latency(f64),
     /// Throughput mode, where frames overlap: from the previous mask in host memory to this one.
     Interval(f64),
+    /// Offline, where several lanes run a clip each.
+    Lane {
+        /// From the lane's previous mask to this one, over the frames that all lanes finished
+        /// meanwhile.
+        ms: f64,
+        /// The latency in its lane, beside the frames of the others.
+        latency_ms: f64,
+    },
 }
 
 impl FrameTime {
     /// The time, ms. Over a pass both sum to its duration.
     pub fn ms(self) -> f64 {
         match self {
-            Self::Latency(ms) | Self::Interval(ms) => ms,
+            Self::Latency(ms) | Self::Interval(ms) | Self::Lane { ms, .. } => ms,
         }
     }
 
-    /// The latency, ms; none where frames overlap.
+    /// The latency, ms; none where frames of one clip overlap.
     pub fn latency_ms(self) -> Option<f64> {
         match self {
-            Self::Latency(ms) => Some(ms),
+            Self::Latency(ms) | Self::Lane { latency_ms: ms, .. } => Some(ms),
             Self::Interval(_) => None,
         }
     }
@@ -211,7 +221,7 @@ pub struct Speed {
     /// Latency of the first frame (the prompted one), ms.
     pub first_frame_ms: f64,
     /// Percentiles of the frames after the first; `None` when there is only one frame, and where
-    /// frames overlap: then the times are intervals between masks and no latencies.
+    /// frames of one clip overlap: then the times are intervals between masks and no latencies.
     pub later_frames: Option<Percentiles>,
     /// Ages of the frames when their masks are there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -259,6 +269,9 @@ pub struct Measured {
     /// The GPU's sensors; `None` where no GPU was watched.
     #[serde(default)]
     pub observed: Option<Observed>,
+    /// Decoding beside several lanes; `None` in other modes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decode_load: Option<DecodeLoad>,
 }
 
 /// One recorded pass over one object.

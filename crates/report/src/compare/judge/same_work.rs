@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::side_results::SideResults;
 use crate::compare::runs::RunFolder;
 use vos::files::OTHER_DEVICES;
-use vos::record::ObjectKey;
+use vos::record::{Mode, ObjectKey};
 
 /// Names in a list of objects that only one side has.
 const LISTED: usize = 3;
@@ -46,8 +46,11 @@ pub(super) fn other_input(a: &SideResults<'_>, b: &SideResults<'_>) -> Vec<Strin
 /// Differences of the timing, which forbid comparing speeds.
 pub(super) fn other_timing(a: &SideResults<'_>, b: &SideResults<'_>) -> Vec<String> {
     let mut found = Vec::new();
-    if a.overlapping() != b.overlapping() {
-        let name = |c: &SideResults<'_>| if c.overlapping() { "throughput" } else { "latency" };
+    let name = |c: &SideResults<'_>| match c.overlapping() {
+        true => c.conditions.mode.clone(),
+        false => Mode::Latency.name().to_owned(),
+    };
+    if name(a) != name(b) {
         found.push(format!(
             "{} ran in {} mode and {} in {} mode",
             a.name,

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::result::Outcome;
 use crate::compare::runs::{Absence, PassRecord, PyTorch, RunFolder, Side, SummaryRow};
 use vos::files::OTHER_DEVICES;
-use vos::record::ObjectKey;
+use vos::record::{Mode, ObjectKey};
 
 /// The rounds in which a side measured a model.
 #[derive(Debug)]
@@ -131,7 +131,7 @@ impl<'a> SideResults<'a> {
 
     /// Frames overlap, so their times are not latencies.
     pub fn overlapping(&self) -> bool {
-        self.conditions.mode == "throughput"
+        Mode::overlaps(&self.conditions.mode)
     }
 
     /// A text in the environment of its first round, such as `gpu/name`; none if it is empty or

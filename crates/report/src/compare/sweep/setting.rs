@@ -24,11 +24,14 @@ pub enum Setting {
     DecodeThreads,
     /// Threads of ONNX Runtime.
     Threads,
+    /// Clips at once on one GPU.
+    Lanes,
 }
 
 impl Setting {
     /// All of them, in the order of the help.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
+        Self::Lanes,
         Self::EncodeBatch,
         Self::EncodeAhead,
         Self::JpegDecoder,
@@ -50,6 +53,7 @@ impl Setting {
             Self::JpegDecoder => "jpeg_decoder",
             Self::DecodeThreads => "decode_threads",
             Self::Threads => "threads",
+            Self::Lanes => "lanes",
         }
     }
 
@@ -63,7 +67,7 @@ impl Setting {
     pub(super) fn expected(self) -> &'static str {
         match self {
             Self::Precision => "fp32, fp16 or mixed",
-            Self::Objects => "1 to 64",
+            Self::Objects | Self::Lanes => "1 to 64",
             Self::Imgsz => "pixels, such as 512,1024",
             Self::EncodeBatch => "1, 2, 4, 8 or 16",
             Self::EncodeAhead => "1 to 32",
@@ -85,7 +89,7 @@ impl Setting {
         }
         let number: u32 = text.parse().ok()?;
         let fits = match self {
-            Self::Objects => number <= 64,
+            Self::Objects | Self::Lanes => number <= 64,
             Self::EncodeBatch => number <= 16 && number.is_power_of_two(),
             Self::EncodeAhead => number <= 32,
             Self::DecodeThreads => number <= 256,
@@ -105,7 +109,7 @@ impl Setting {
     pub fn padded(self, value: &str) -> String {
         let digits = match self {
             Self::Precision | Self::JpegDecoder => 0,
-            Self::Objects | Self::EncodeBatch | Self::EncodeAhead => 2,
+            Self::Objects | Self::Lanes | Self::EncodeBatch | Self::EncodeAhead => 2,
             Self::DecodeThreads | Self::Threads => 3,
             Self::Imgsz => 4,
         };

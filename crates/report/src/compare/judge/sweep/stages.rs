@@ -14,7 +14,8 @@ use vos::stage::Stage;
 pub struct StageTime {
     /// Its name, such as `encoder`.
     pub stage: String,
-    /// Mean over all frames, ms; of decoding with frames overlapping the share of one thread.
+    /// Mean over all frames, ms; of decoding with frames overlapping the share of one thread, of
+    /// the others offline that of one lane.
     pub ms: f64,
     /// It is outside the frame's time, so it cannot be the slowest: with one frame in flight
     /// decoding, and encoding on another thread.
@@ -32,7 +33,9 @@ pub(super) fn stages(side: &SideResults<'_>) -> Vec<StageTime> {
         }
         let mut ms = times.iter().sum::<f64>() / frames.len() as f64;
         if stage == Stage::Decode && overlapping {
-            ms /= decode_threads(side) as f64;
+            ms /= gpu_setting(side, "options/decode_threads") as f64;
+        } else {
+            ms /= gpu_setting(side, "lanes") as f64;
         }
         Some(StageTime {
             stage: stage.column().trim_end_matches("_ms").to_owned(),
@@ -52,10 +55,11 @@ fn encodes_beside(side: &SideResults<'_>) -> bool {
     setting.is_some_and(|setting| setting.ends_with(",beside"))
 }
 
-/// Threads that decoded in advance; one where the settings name none.
-fn decode_threads(side: &SideResults<'_>) -> u64 {
+/// How many share the work, by a setting of the GPU; one where the settings name none.
+fn gpu_setting(side: &SideResults<'_>, path: &str) -> u64 {
     let setting = side.rounds.first().and_then(|round| {
-        round.folder.configuration.get("gpu")?.get("options")?.get("decode_threads")?.as_u64()
+        let gpu = round.folder.configuration.get("gpu")?;
+        path.split('/').try_fold(gpu, |value, name| value.get(name))?.as_u64()
     });
     setting.unwrap_or(1).max(1)
 }
