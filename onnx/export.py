@@ -21,9 +21,6 @@ try:
 except ModuleNotFoundError as missing:
     sys.exit(f"error: {missing}{INSTALL}")
 
-# Families whose encoder has --encoder trunk by default, with --segments in fp16.
-TRUNK_BY_DEFAULT = ("sam2.1",)
-
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -43,7 +40,7 @@ def parse():
         choices=("trunk", "engine"),
         help="what computes the image encoder. trunk: CUDA kernels compute all blocks of its Hiera or RepViT, "
              "TensorRT computes stem and neck; "
-        "needs --precision fp16 (default for SAM 2.1 with --segments). engine: TensorRT computes all of it",
+        "needs --precision fp16 (default with --segments). engine: TensorRT computes all of it",
     )
     parser.add_argument(
         "--mask-decoder",
@@ -87,11 +84,9 @@ def parse():
                      "segments and compute in fp16")
     if args.memory_encoder == "cuda" and args.precision != "fp16":
         parser.error("--memory-encoder cuda needs --precision fp16: its CUDA kernels compute in fp16")
-    if args.encoder is None:
-        blocks_fit = family in TRUNK_BY_DEFAULT and args.precision == "fp16"
-        args.encoder = "trunk" if args.segments and blocks_fit else "engine"
-    # edgetam_mini has other widths than the kernels take.
+    # edgetam_mini has other widths than those that the kernels are made for.
     kernels_fit = args.model != "edgetam_mini" and args.segments and args.precision == "fp16"
+    args.encoder = args.encoder or ("trunk" if kernels_fit else "engine")
     args.mask_decoder = args.mask_decoder or ("cuda" if kernels_fit else "engine")
     args.memory_encoder = args.memory_encoder or ("cuda" if kernels_fit else "engine")
     if args.verify and not (args.prompt_point or args.prompt_mask):

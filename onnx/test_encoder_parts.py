@@ -134,11 +134,10 @@ class Options(unittest.TestCase):
             (["--precision", "fp32", "--encoder", "engine"], "engine"),
             (["--precision", "fp16", "--segments", "--encoder", "trunk"], "trunk"),
         ):
-            for model, family in (("sam2.1_tiny", "sam2.1"), ("edgetam", "edgetam")):
-                served = family in export.TRUNK_BY_DEFAULT or flags[-1] == "trunk"
+            for model in ("sam2.1_tiny", "edgetam"):
                 command = ["export.py", "--model", model, "--random-weights", "0", "--out", "-", *flags]
                 with mock.patch.object(sys, "argv", command):
-                    self.assertEqual(export.parse().encoder, cut if served else "engine", command)
+                    self.assertEqual(export.parse().encoder, cut, command)
 
     def test_mask_decoder_and_memory_encoder_run_as_kernels_where_these_fit(self):
         import export

@@ -218,6 +218,9 @@ fn a_build_says_what_it_will_do_and_how_far_it_is() {
         again.contains("to build: 3 of 3") && !again.contains("there is no timing cache"),
         "{again}"
     );
+    let elsewhere = yard.path("not/there/a.timing");
+    let kept = said(&["--force", "--timing-cache", elsewhere.to_str().unwrap()]);
+    assert!(!kept.contains("not kept") && elsewhere.parent().unwrap().is_dir(), "{kept}");
     std::fs::remove_file(yard.folder().join("prompt.plan")).unwrap();
     let one = said(&[]);
     assert!(one.contains("to build: 1 of 3 plans: edgetam_mini_256_fp32 prompt\n"), "{one}");

@@ -36,6 +36,16 @@ fn a_slip_is_answered_by_what_was_meant_and_never_by_an_internal_command() {
     assert!(advice(&["docter"]).contains("'doctor'"));
 }
 
+/// As shells leave it behind `VARIABLE= segtrt …`.
+#[test]
+fn an_empty_environment_variable_counts_as_unset() {
+    let mut bench = segtrt();
+    bench.args(["bench", "--split-dir", "nowhere", "--models", "edgetam"]);
+    let error = bench.env("SEGTRT_ONNX_DIR", "").output().unwrap().stderr;
+    let error = String::from_utf8(error).unwrap();
+    assert!(error.contains("nowhere") && !error.contains("--onnx-dir <"), "{error}");
+}
+
 #[test]
 fn wrong_usage_exits_with_two() {
     segtrt().assert().code(2);
