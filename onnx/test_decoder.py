@@ -237,8 +237,10 @@ class OfEdgeTam(Decoder, unittest.TestCase):
 class Families(unittest.TestCase):
     """Both families' code is a package called `sam2`: each is tested by a process of its own."""
 
+    FILE = __file__
+
     def run_alone(self, name):
-        result = subprocess.run([sys.executable, __file__, name], capture_output=True, text=True)
+        result = subprocess.run([sys.executable, self.FILE, name], capture_output=True, text=True)
         print(result.stderr, end="", file=sys.stderr)
         self.assertEqual(result.returncode, 0, result.stdout)
         if "SKIPPED:" in result.stderr:

@@ -115,6 +115,8 @@ mod ranges;
 mod rebuild_command;
 /// `segtrt report`: the page, its honesty, its files, a real browser.
 mod report;
+/// EdgeTAM's encoder between whose stem and neck this program computes RepViT's blocks.
+mod repvit_encoder;
 /// What a resumed bench refuses, takes over and says.
 mod resume;
 /// Least times of stages at a GPU's peaks, and what runs reached.

@@ -20,7 +20,6 @@ use crate::selftest::fakes::{cublaslt, shared};
 use crate::support::{copy, segtrt};
 
 const FILE: &str = "encoder_trunk.safetensors";
-const BUNDLE: &str = "onnx/edgetam_mini_64_fp16";
 
 /// `tests/data/fused` with the encoder of `tests/data/trunk`, whole in fp32, and with its parts and
 /// trunk in `fp16` where `cut`.
@@ -38,45 +37,67 @@ pub(crate) fn bundle(bundle: &Path, cut: bool) {
     fs::write(&path, others.chain(added).collect::<Vec<_>>().join("[[graph]]")).unwrap();
 }
 
-struct Yard {
+/// A folder in which engines of a bundle are built.
+pub(crate) struct Yard {
     dir: tempfile::TempDir,
     fakes: &'static Path,
+    imgsz: usize,
 }
 
 impl Yard {
     fn new() -> Option<Self> {
+        Self::with(64, |place| {
+            bundle(place, true);
+            Some(())
+        })
+    }
+
+    /// For images of this side, with the bundle that `make` writes.
+    pub(crate) fn with(imgsz: usize, make: impl Fn(&Path) -> Option<()>) -> Option<Self> {
         let fakes = fakes()?;
         let dir = tempfile::tempdir().unwrap();
-        let table = "[small]\ntitle = \"a small board\"\nsm = 90\nmemory_mb = 4096\nunified = \
-                     false\nmodels = [\"edgetam_mini\"]\nprecision = \"fp16\"\nimgsz = \
-                     64\nworkspace_mb = 64\ntrack_variant = \"per-fill-level\"\nopt_level = \
-                     3\ndevice_names = [\"Small\"]\n";
+        let table = format!(
+            "[small]\ntitle = \"a small board\"\nsm = 90\nmemory_mb = 4096\nunified = \
+             false\nmodels = [\"edgetam_mini\"]\nprecision = \"fp16\"\nimgsz = \
+             {imgsz}\nworkspace_mb = 64\ntrack_variant = \"per-fill-level\"\nopt_level = \
+             3\ndevice_names = [\"Small\"]\n"
+        );
         fs::write(dir.path().join("platforms.toml"), table).unwrap();
-        let yard = Self { dir, fakes };
-        bundle(&yard.path(BUNDLE), true);
+        let yard = Self { dir, fakes, imgsz };
+        make(&yard.bundle())?;
         Some(yard)
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    fn folder(&self) -> PathBuf {
-        self.path("engines/small/edgetam_mini_64_fp16")
+    pub(crate) fn bundle(&self) -> PathBuf {
+        self.path(&format!("onnx/edgetam_mini_{}_fp16", self.imgsz))
     }
 
-    fn build(&self, flags: &[&str]) -> Command {
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.path(&format!("engines/small/edgetam_mini_{}_fp16", self.imgsz))
+    }
+
+    pub(crate) fn inspect(&self, folder: &Path) -> Command {
+        let mut command = segtrt();
+        command.arg("inspect").arg(folder);
+        command
+    }
+
+    pub(crate) fn build(&self, flags: &[&str]) -> Command {
         let mut command = segtrt();
         command.env("LD_LIBRARY_PATH", self.fakes).env("FAKE_BUILD", "");
         command.args(["build-engines", "--platform", "small", "--models", "edgetam_mini"]);
         command.arg("--platforms").arg(self.path("platforms.toml"));
-        command.arg("--onnx-dir").arg(self.path(BUNDLE)).arg("--out").arg(self.path("engines"));
+        command.arg("--onnx-dir").arg(self.bundle()).arg("--out").arg(self.path("engines"));
         command.arg("--tensorrt-lib").arg(self.fakes).args(flags);
         command
     }
 
     /// Graph and status of each row.
-    fn rows(&self, flags: &[&str]) -> Vec<String> {
+    pub(crate) fn rows(&self, flags: &[&str]) -> Vec<String> {
         let output = self.build(flags).arg("--json").output().unwrap();
         let rows: Vec<Value> = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
@@ -84,7 +105,7 @@ impl Yard {
         rows.iter().map(|row| ["role", "status"].map(|key| text(row, key)).join(" ")).collect()
     }
 
-    fn manifest(&self) -> EngineManifest {
+    pub(crate) fn manifest(&self) -> EngineManifest {
         EngineManifest::read(&self.folder()).unwrap().unwrap()
     }
 
@@ -94,7 +115,7 @@ impl Yard {
     }
 }
 
-const ENCODER: [&str; 2] = ["--graphs", "encoder_cut0,encoder_cut1"];
+pub(crate) const ENCODER: [&str; 2] = ["--graphs", "encoder_cut0,encoder_cut1"];
 const CURRENT: [&str; 3] =
     ["encoder_trunk up_to_date", "encoder_cut0 up_to_date", "encoder_cut1 up_to_date"];
 
@@ -186,7 +207,7 @@ fn weights_are_copied_beside_the_plans_once_and_again_when_they_change_or_are_da
     assert_eq!(yard.rows(&ENCODER), built);
     assert_eq!(yard.rows(&ENCODER), CURRENT);
     let bytes = |dir: &Path| fs::read(dir.join(FILE)).unwrap();
-    assert_eq!(bytes(&yard.folder()), bytes(&yard.path(BUNDLE)));
+    assert_eq!(bytes(&yard.folder()), bytes(&yard.bundle()));
     let manifest = yard.manifest();
     let weights = open_part::<Trunk>(&yard.folder(), &manifest).unwrap();
     let mut command = yard.build(&ENCODER);
@@ -211,7 +232,7 @@ fn weights_are_copied_beside_the_plans_once_and_again_when_they_change_or_are_da
     assert_eq!(yard.rows(&ENCODER), repaired);
 
     // Other weights of the same blocks: the plans stay, and the manifest vouches for the new file.
-    change(&yard.path(BUNDLE), true);
+    change(&yard.bundle(), true);
     let dry = yard.build(&ENCODER).arg("--dry-run").assert().success();
     dry.stdout(contains("copy: the encoder's trunk has changed in the bundle"));
     assert!(
@@ -219,7 +240,7 @@ fn weights_are_copied_beside_the_plans_once_and_again_when_they_change_or_are_da
         "a dry run changes nothing"
     );
     assert_eq!(yard.rows(&ENCODER), repaired);
-    assert_eq!(bytes(&yard.folder()), bytes(&yard.path(BUNDLE)));
+    assert_eq!(bytes(&yard.folder()), bytes(&yard.bundle()));
     assert!(open_part::<Trunk>(&yard.folder(), &yard.manifest()).is_ok());
     // An older file comes back from somewhere.
     fs::copy(Path::new("tests/data/trunk").join(FILE), yard.folder().join(FILE)).unwrap();
@@ -231,7 +252,7 @@ fn a_damaged_bundle_costs_its_row_and_leaves_what_was_there() {
     let Some(yard) = Yard::new() else { return };
     yard.rows(&ENCODER);
     let before = fs::read(yard.folder().join(FILE)).unwrap();
-    change(&yard.path(BUNDLE), false);
+    change(&yard.bundle(), false);
     assert_eq!(yard.rows(&ENCODER), CURRENT, "nothing is to be copied");
     let failed = ["encoder_trunk failed", "encoder_cut0 built", "encoder_cut1 built"];
     let forced = [&ENCODER[..], &["--force"]].concat();
@@ -273,7 +294,7 @@ fn other_graphs_need_no_weights_and_an_encoder_in_one_piece_neither() {
 fn weights_of_a_trunk_that_is_no_more_are_removed() {
     let Some(yard) = Yard::new() else { return };
     yard.rows(&ENCODER);
-    let place = yard.path(BUNDLE);
+    let place = yard.bundle();
     fs::remove_dir_all(&place).unwrap();
     bundle(&place, true);
     let manifest = place.join("manifest.toml");
@@ -293,12 +314,8 @@ fn inspect_shows_the_trunk_and_doctor_too_what_is_wrong_with_its_file() {
     yard.rows(&ENCODER);
     let line = "trunk: encoder_trunk.safetensors, 0.0 MB, 6 Hiera blocks, 0.0 GFLOP; tokens \
                 after its stages 16 x 16 x 8, 8 x 8 x 16, 4 x 4 x 8, 2 x 2 x 16";
-    for folder in [yard.path(BUNDLE), yard.folder()] {
-        let inspect = || {
-            let mut command = segtrt();
-            command.arg("inspect").arg(&folder);
-            command
-        };
+    for folder in [yard.bundle(), yard.folder()] {
+        let inspect = || yard.inspect(&folder);
         inspect().assert().success().stdout(contains(line));
         change(&folder, false);
         inspect().assert().code(1).stdout(contains("wrong: ").and(contains(FILE)));
@@ -308,7 +325,7 @@ fn inspect_shows_the_trunk_and_doctor_too_what_is_wrong_with_its_file() {
         assert!(found[0]["trunk"]["problem"].is_string());
         let mut doctor = segtrt();
         doctor.env("LD_LIBRARY_PATH", yard.fakes).args(["doctor", "--json"]);
-        doctor.arg("--engines").arg(yard.path("engines")).arg("--onnx-dir").arg(yard.path(BUNDLE));
+        doctor.arg("--engines").arg(yard.path("engines")).arg("--onnx-dir").arg(yard.bundle());
         let output = doctor.output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(said.contains(FILE) && said.contains("sha256"), "{said}");
@@ -324,14 +341,14 @@ fn a_pack_has_the_weights() {
         let mut command = segtrt();
         command.args(["pack", "--platform", "small", "--force", "--platforms"]);
         command.arg(yard.path("platforms.toml")).arg("--out").arg(&tar);
-        command.arg("--onnx-dir").arg(yard.path(BUNDLE));
+        command.arg("--onnx-dir").arg(yard.bundle());
         command
     };
     pack().assert().success();
     let mut archive = ::tar::Archive::new(fs::File::open(&tar).unwrap());
     let names = archive.entries().unwrap().map(|e| e.unwrap().path().unwrap().into_owned());
-    assert!(names.into_iter().any(|name| name.ends_with(format!("{BUNDLE}/{FILE}"))));
-    change(&yard.path(BUNDLE), false);
+    assert!(names.into_iter().any(|name| name.ends_with(format!("edgetam_mini_64_fp16/{FILE}"))));
+    change(&yard.bundle(), false);
     pack().assert().code(1).stderr(contains(format!("{FILE} is not the file of its manifest")));
 }
 

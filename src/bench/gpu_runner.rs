@@ -140,7 +140,7 @@ impl GpuRunner {
         let load_ms = begun.elapsed().as_secs_f64() * 1e3;
         let facts = gpu.facts();
         let parts = [
-            (pipeline.products().is_some(), Trunk::LABEL),
+            (pipeline.has_trunk(), Trunk::LABEL),
             (decoder, MaskDecoderPart::LABEL),
             (memory, MemoryEncoderPart::LABEL),
         ];

@@ -76,7 +76,7 @@ pub fn examine(options: &Options) -> (Vec<Check>, Verdict) {
     gpu.extend(probe::tensorrt_checks(&tensorrts, &searched, &gpus));
     gpu.push(probe::nvjpeg_check(&gpus));
     // Without a GPU nothing needs it.
-    let trunk = gpus.is_ok() && (bundles.trunk || engines.trunk);
+    let trunk = gpus.is_ok() && (bundles.hiera || engines.hiera);
     gpu.push(probe::cublaslt_check(&gpus, trunk));
     gpu.extend(engines.checks.clone());
     checks.extend(gpu.into_iter().map(|check| check.of(Group::Gpu)));

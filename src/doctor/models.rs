@@ -8,7 +8,7 @@ use super::check::Check;
 use super::probe::{Gpus, Tried};
 use crate::selftest::{Asked, Folder, find};
 use runtime::engine::freshness::{Wanted, damaged, damaged_weights, differs};
-use vos::bundle::{self, Bundle, Role, WeightsRecord};
+use vos::bundle::{self, Bundle, Role, Trunk, WeightsRecord};
 
 /// Lines about models, and whether any of them can be run.
 #[derive(Clone, Debug)]
@@ -17,8 +17,8 @@ pub struct Models {
     pub checks: Vec<Check>,
     /// At least one can be used.
     pub usable: bool,
-    /// At least one has a trunk encoder, whose matmuls need cuBLASLt.
-    pub trunk: bool,
+    /// At least one has a Hiera trunk, whose matmuls need cuBLASLt.
+    pub hiera: bool,
 }
 
 const EXPORT: &str = "get one: segtrt fetch edgetam, or name their folder with --onnx-dir";
@@ -33,18 +33,20 @@ pub fn bundles(roots: &[PathBuf]) -> Models {
         Err(error) => {
             let advice = "export that model again, or take its folder away";
             let checks = vec![Check::missing(name, format!("{error:#}"), advice)];
-            return Models { checks, usable: false, trunk: false };
+            return Models { checks, usable: false, hiera: false };
         }
     };
     if found.is_empty() {
         let checks = vec![Check::missing(name, format!("none in {searched}"), EXPORT)];
-        return Models { checks, usable: false, trunk: false };
+        return Models { checks, usable: false, hiera: false };
     }
     let sound: Vec<(Check, bool)> = found.iter().map(bundle_check).collect();
     Models {
         usable: sound.iter().any(|(_, runs)| *runs),
         checks: sound.into_iter().map(|(check, _)| check).collect(),
-        trunk: found.iter().any(|bundle| bundle.manifest.trunk.is_some()),
+        hiera: found
+            .iter()
+            .any(|bundle| bundle.manifest.trunk.as_ref().is_some_and(Trunk::is_hiera)),
     }
 }
 
@@ -74,7 +76,7 @@ fn bundle_check(bundle: &Bundle) -> (Check, bool) {
 /// A line for each folder of engines.
 pub fn engines(root: &Path, gpus: &Gpus, tensorrts: &[Tried]) -> Models {
     let name = "engines";
-    let lone = |check: Check| Models { checks: vec![check], usable: false, trunk: false };
+    let lone = |check: Check| Models { checks: vec![check], usable: false, hiera: false };
     let folders = match find(root, &Asked::default()) {
         Ok(folders) => folders,
         Err(error) => {
@@ -96,7 +98,7 @@ pub fn engines(root: &Path, gpus: &Gpus, tensorrts: &[Tried]) -> Models {
     Models {
         usable: sound.iter().any(|(_, runs)| *runs),
         checks: sound.into_iter().map(|(check, _)| check).collect(),
-        trunk: folders.iter().any(|folder| folder.manifest.trunk().is_some()),
+        hiera: folders.iter().any(|folder| folder.manifest.trunk().is_some_and(Trunk::is_hiera)),
     }
 }
 

@@ -147,7 +147,7 @@ const NVJPEG: Optional = Optional {
 };
 const CUBLASLT: Optional = Optional {
     name: "cuBLASLt",
-    needed_by: "a bundle whose encoder has a trunk",
+    needed_by: "a bundle whose encoder has a Hiera trunk",
     advice: "pip install nvidia-cublas (CUDA 13) or nvidia-cublas-cu12, or name another with \
              SEGTRT_CUBLASLT_LIB; without it: segtrt build-engines --graphs encoder",
 };
@@ -341,7 +341,11 @@ mod tests {
         let none = || Answer::NotFound("/here".into());
         let missed = cublaslt_line(none(), true);
         assert_eq!(missed.state, State::Missing);
-        assert!(missed.found.contains("a trunk is there; looked in /here"), "{}", missed.found);
+        assert!(
+            missed.found.contains("a Hiera trunk is there; looked in /here"),
+            "{}",
+            missed.found
+        );
         assert!(missed.advice.unwrap().contains("--graphs encoder"));
         assert_eq!(cublaslt_line(none(), false).state, State::NotAsked);
         let found = Answer::Found("its version".into(), "/x.so".into());

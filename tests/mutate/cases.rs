@@ -191,7 +191,20 @@ pub const CASES: &[Case] = &[
         By::Command,
         &["manifest.toml", ".onnx", "keys.safetensors"]
     ),
-    case!("weights", "fused/keys.safetensors", &["inspect", "@/fused"], By::Call(read::weights)),
+    case!(
+        "trunk",
+        "trunk/manifest.toml",
+        &["inspect", "@/trunk"],
+        By::Call(read::weights),
+        &["manifest.toml", ".onnx", "encoder_trunk.safetensors"]
+    ),
+    case!(
+        "weights",
+        "trunk/encoder_trunk.safetensors",
+        &["inspect", "@/trunk"],
+        By::Call(read::weights),
+        &["encoder_trunk.safetensors", ".onnx"]
+    ),
     case!("ONNX", "onnx/graph.onnx", &["inspect", "@/onnx/graph.onnx"], By::Command),
     case!("small ONNX", "onnx/small.onnx", &["inspect", "@/onnx/small.onnx"], By::Command),
     case!(

@@ -8,15 +8,18 @@ use report::compare::document;
 use report::compare::judge::{SWEEP_FORMAT, SweepResult, SweepRow};
 use report::compare::runs::Measured;
 use report::compare::sweep::{Axis, combinations};
+use safetensors::tensor::{TensorView, serialize};
 use sha2::{Digest, Sha256};
 use tar::{Builder, Header};
-use vos::files::Configuration;
+use vos::bundle::trunk::fixtures::repvit;
+use vos::bundle::{FusedPart, Trunk};
+use vos::files::{Configuration, sha256_of_file};
 
 use crate::inspect::stand_in::{engine_folder, plan_bytes};
 use crate::nsys::made::frames;
 use crate::support::{bench, copy, segtrt, small_bundle};
 
-use super::read::TIMING;
+use super::read::{self, TIMING};
 
 const MARKER: &str = "\nsegtrt-collect 1\n";
 
@@ -47,6 +50,8 @@ pub fn make(root: &Path) {
     split(root);
     copy(&small_bundle(), &at("bundle"));
     copy(&data.join("fused"), &at("fused"));
+    trunk(&at("trunk"));
+    read::weights(root).unwrap();
     fs::create_dir(at("onnx")).unwrap();
     fs::copy(data.join("fused/track.onnx"), at("onnx/graph.onnx")).unwrap();
     fs::copy(data.join("fused/encoder.onnx"), at("onnx/small.onnx")).unwrap();
@@ -152,6 +157,45 @@ pub fn make(root: &Path) {
            "complete": true, "files": 1, "verified": true}}}"#,
     )
     .unwrap();
+}
+
+/// A bundle whose encoder has a trunk; nobody reads its stem and neck.
+fn trunk(bundle: &Path) {
+    copy(Path::new("tests/data/fused"), bundle);
+    let mut trunk = repvit();
+    let tensors = Trunk::tensors(&trunk);
+    let bytes: Vec<Vec<u8>> = tensors.iter().map(|tensor| vec![7; tensor.bytes()]).collect();
+    let views = tensors.iter().zip(&bytes).map(|(tensor, bytes)| {
+        (&tensor.name, TensorView::new(tensor.dtype, tensor.shape.clone(), bytes).unwrap())
+    });
+    let file = bundle.join(&trunk.file);
+    fs::write(&file, serialize(views, None).unwrap()).unwrap();
+    trunk.sha256 = sha256_of_file(&file).unwrap().sha256;
+    let port = |way: &str, name: &str, dtype: &str, shape: &[usize]| {
+        format!("[[graph.{way}]]\nname = \"{name}\"\ndtype = \"{dtype}\"\nshape = {shape:?}\n")
+    };
+    let graph = |role: &str, ports: &[String]| {
+        let ports = ports.concat();
+        format!(
+            "[[graph]]\nrole = \"{role}\"\nfile = \"{role}.onnx\"\nsha256 = \"\"\nflops = 1\n{ports}"
+        )
+    };
+    let stem = [
+        port("input", "image", "f32", &[1, 3, 64, 64]),
+        port("output", "y", "f16", &[1, 16, 16, 16]),
+    ];
+    let maps = [(16, 16), (8, 24), (4, 48), (2, 64)].into_iter().enumerate();
+    let maps = maps.map(|(at, (side, columns))| {
+        port("input", &format!("m{at}"), "f16", &[1, side, side, columns])
+    });
+    let features = [("feat", [1, 256, 4, 4]), ("hr0", [1, 32, 16, 16]), ("hr1", [1, 64, 8, 8])];
+    let features = features.map(|(name, shape)| port("output", name, "f32", &shape));
+    let neck: Vec<String> = maps.chain(features).collect();
+    let path = bundle.join("manifest.toml");
+    let others = fs::read_to_string(&path).unwrap().replace("\"fp32\"", "\"fp16\"");
+    let table = toml::to_string(&BTreeMap::from([("trunk", &trunk)])).unwrap();
+    let (stem, neck) = (graph("encoder_cut0", &stem), graph("encoder_cut1", &neck));
+    fs::write(&path, [others, stem, neck, table].join("\n")).unwrap();
 }
 
 /// A split in each layout, from the same pictures.

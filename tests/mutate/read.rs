@@ -11,7 +11,7 @@ use segtrt::commands::{Command, Outcome};
 use segtrt::experiment::Folder;
 use segtrt::suite::Suite;
 use segtrt::two_phase::{InferenceConfig, Metadata};
-use vos::bundle::{Bundle, Manifest, MaskDecoderPart, MemoryEncoderPart, Trunk};
+use vos::bundle::{Bundle, Trunk};
 use vos::files::{Configuration, JournalReader, ResultStore, sha256_of_file};
 use vos::logits::LogitsFile;
 use vos::platform::Platforms;
@@ -93,15 +93,13 @@ fn read_split(split: &Path, name: &str) -> Result<(), String> {
 
 /// With the hash of the damaged file, as if the exporter had written it.
 pub fn weights(root: &Path) -> Result<(), String> {
-    let mut bundle = Bundle::open(&root.join("fused")).map_err(full)?;
-    let hash = |file: &str| sha256_of_file(&root.join("fused").join(file)).unwrap().sha256;
-    let Manifest { trunk, mask_decoder, memory_encoder, .. } = &mut bundle.manifest;
-    trunk.iter_mut().for_each(|own| own.sha256 = hash(&own.file));
-    mask_decoder.iter_mut().for_each(|own| own.sha256 = hash(&own.file));
-    memory_encoder.iter_mut().for_each(|own| own.sha256 = hash(&own.file));
-    bundle.weights_of::<Trunk>().map_err(full)?;
-    bundle.weights_of::<MaskDecoderPart>().map_err(full)?;
-    bundle.weights_of::<MemoryEncoderPart>().map_err(full).map(drop)
+    let mut bundle = Bundle::open(&root.join("trunk")).map_err(full)?;
+    let trunk = bundle.manifest.trunk.as_mut().ok_or("manifest.toml has no [trunk]")?;
+    trunk.sha256 = sha256_of_file(&bundle.dir.join(&trunk.file)).map_err(full)?.sha256;
+    let last = trunk.blocks.count().saturating_sub(1);
+    let weights =
+        bundle.weights_of::<Trunk>().map_err(full)?.ok_or("manifest.toml has no [trunk]")?;
+    weights.repvit_block(last).map_err(full).map(drop)
 }
 
 pub fn journal(root: &Path) -> Result<(), String> {

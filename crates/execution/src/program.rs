@@ -16,8 +16,7 @@ use super::bound_engine::{DeviceTensor, SharedEngine, TensorDesc};
 use cuda::Element;
 use cuda::{Capturable, Stream, View};
 use kernels::{
-    Attention, BankState, MaskDecoder, MaskDecoderOutputs, MemoryEncoder, MemoryKeyProj,
-    TrunkExecutor,
+    Attention, BankState, MaskDecoder, MaskDecoderOutputs, MemoryEncoder, MemoryKeyProj, Trunk,
 };
 
 /// One operation.
@@ -84,7 +83,7 @@ pub enum Op {
         memory: View,
     },
     /// The trunk between an encoder's stem and its neck.
-    Trunk(Rc<TrunkExecutor>),
+    Trunk(Rc<Trunk>),
     /// The frame's pointer goes to its slot, and the next frame begins.
     Advance {
         /// The object's bank.
@@ -191,7 +190,7 @@ unsafe impl Capturable for Program {
 
     fn cleared(&self) -> Option<View> {
         let trunk = |op: &Op| match op {
-            Op::Trunk(trunk) => Some(trunk.counters().clone()),
+            Op::Trunk(trunk) => trunk.counters().cloned(),
             _ => None,
         };
         self.0.iter().find_map(trunk)

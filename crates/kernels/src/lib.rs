@@ -39,6 +39,7 @@ mod preprocess;
 mod repvit;
 pub mod selftest;
 mod tables;
+mod trunk;
 mod window_attention;
 
 use std::sync::Arc;
@@ -59,6 +60,7 @@ pub use memory_encoder::MemoryEncoder;
 pub use memory_key_proj::MemoryKeyProj;
 pub use preprocess::{Frame, Preprocess};
 pub use repvit::{RepVitExecutor, RepVitSource};
+pub use trunk::Trunk;
 pub use window_attention::{WindowAttention, WindowShape};
 
 pub use vos::preprocess::Filter;

@@ -131,7 +131,10 @@ pub fn say_before(resolved: &Resolved) {
         eprintln!("left out: {sentence}");
     }
     // Engines for another machine need no cuBLASLt here.
-    let has_trunk = |model: &ModelBuild| model.weights.iter().any(|it| it.graph == Trunk::GRAPH);
+    let has_trunk = |model: &ModelBuild| {
+        model.weights.iter().any(|it| it.graph == Trunk::GRAPH)
+            && model.bundle.manifest.trunk.as_ref().is_some_and(Trunk::is_hiera)
+    };
     let trunk = resolved.models.iter().any(has_trunk);
     if trunk
         && resolved.device.is_some()
@@ -152,7 +155,8 @@ fn manifest_of(model: &ModelBuild, platform: &str, args: &BuildEnginesArgs) -> E
     });
     let bundle = model.bundle.manifest.clone();
     let products = there.as_ref().and_then(|manifest| manifest.products.clone());
-    let products = products.filter(|_| bundle.trunk.is_some() && !args.force);
+    let products =
+        products.filter(|_| bundle.trunk.as_ref().is_some_and(Trunk::is_hiera) && !args.force);
     let mut plans = there.map(|manifest| manifest.plans).unwrap_or_default();
     plans.retain(|plan| {
         bundle.graph(plan.role).is_some_and(|graph| graph.sha256 == plan.onnx_sha256)

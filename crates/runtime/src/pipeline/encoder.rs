@@ -15,10 +15,11 @@ use super::engines::EncoderEngines;
 use super::loaded_engine::LoadedEngine;
 use cuda::{Gpu, MemoryTag, Stream, View};
 use execution::{DeviceTensor, Op, Program, SharedEngine, TensorDesc};
-use kernels::{AttentionKernels, TrunkExecutor};
+use kernels::{AttentionKernels, Trunk};
 use tensorrt::{DataType, Mode};
 use vos::bundle::PartGraph;
 use vos::bundle::part_graph::{Edge, FEATURES, PartStep, STAGES};
+use vos::bundle::trunk::TrunkBlocks;
 
 /// The contexts of all parts.
 pub struct Encoder {
@@ -27,12 +28,12 @@ pub struct Encoder {
     /// Memory of the part graph's edges.
     edges: Vec<DeviceTensor>,
     /// The trunk between stem and neck, where the encoder is split at it.
-    trunk: Option<Rc<TrunkExecutor>>,
+    trunk: Option<Rc<Trunk>>,
 }
 
 impl Encoder {
     /// Makes the contexts, which use `scratch` one after the other, and memory for the tensors
-    /// between them. A trunk needs `kernels`.
+    /// between them. A Hiera needs `kernels`.
     ///
     /// # Errors
     /// Engines that lack a tensor which their bundle names, a trunk's weights that are
@@ -74,10 +75,10 @@ impl Encoder {
         Ok(Self { parts, part_graph, edges, trunk })
     }
 
-    /// The library of the trunk's products and its file: "cuBLASLt 13.1.0 (for CUDA 13),
-    /// /usr/…/libcublasLt.so.13".
+    /// The library of the trunk's products and its file, where it needs one: "cuBLASLt 13.1.0 (for
+    /// CUDA 13), /usr/…/libcublasLt.so.13".
     pub fn products(&self) -> Option<String> {
-        let library = self.trunk.as_ref()?.library();
+        let library = self.trunk.as_ref()?.library()?;
         Some(format!("{library}, {}", library.path().display()))
     }
 
@@ -128,13 +129,17 @@ fn tensor_of_edge(parts: &[SharedEngine], edge: &Edge) -> Result<TensorDesc> {
 /// The neck takes what the trunk gives as the trunk gives it: a build may have chosen other types.
 fn check_maps(parts: &[SharedEngine], part_graph: &PartGraph) -> Result<()> {
     let trunk = part_graph.trunk.as_ref().context("the encoder has no trunk")?;
+    let expected = match trunk.blocks {
+        TrunkBlocks::Hiera(_) => DataType::Float,
+        TrunkBlocks::RepVit(_) => DataType::Half,
+    };
     for (stem_or_neck, names) in parts.iter().zip([&["y"][..], &STAGES[..]]) {
         for name in names {
             let TensorDesc { dtype, .. } = tensor_of(stem_or_neck, name)?;
             ensure!(
-                dtype == DataType::Float,
-                "'{name}' beside the encoder's trunk is {dtype}, its blocks take and give fp32; \
-                 build the engines again with: segtrt build-engines --force"
+                dtype == expected,
+                "'{name}' beside the encoder's trunk is {dtype}, its blocks take and give \
+                 {expected}; build the engines again with: segtrt build-engines --force"
             );
         }
     }

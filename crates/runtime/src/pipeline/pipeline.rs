@@ -21,7 +21,7 @@ use cuda::nvjpeg::{Decoder, Library, VARIABLE};
 use cuda::{CapturedGraph, Gpu, GpuError, GraphStats, MemoryTag, Stream, View};
 use execution::Program;
 use kernels::{AttentionKernels, Kernels};
-use vos::bundle::Manifest;
+use vos::bundle::{Manifest, Trunk};
 use vos::geometry::Geometry;
 use vos::predecode::PreparedClip;
 use vos::record::{FrameTransfer, Mode};
@@ -94,7 +94,7 @@ impl Pipeline {
         })?;
         let kernels = Kernels::load(gpu)?;
         let attends = engines.steps.track.variant() == TrackVariant::Segmented
-            || engines.encoder.part_graph.trunk.is_some();
+            || engines.encoder.part_graph.trunk.as_ref().is_some_and(Trunk::is_hiera);
         let attention = attends.then(|| AttentionKernels::load(gpu)).transpose()?;
         let encode = gpu.stream()?;
         // With one frame in flight a second stream could only add waits.
@@ -148,7 +148,13 @@ impl Pipeline {
         &self.engines.manifest.bundle
     }
 
-    /// The matmul library of the encoder's trunk and its file; none where there is no trunk.
+    /// Whether custom CUDA kernels compute the encoder's trunk.
+    pub fn has_trunk(&self) -> bool {
+        self.engines.encoder.trunk.is_some()
+    }
+
+    /// The matmul library of the encoder's trunk and its file; none where there is none, or where
+    /// it needs no library.
     pub fn products(&self) -> Option<String> {
         self.encoder.products()
     }

@@ -15,6 +15,7 @@ use cuda::{Capturable, CapturedGraph, Gpu, MemoryTag, Stream, View};
 use execution::Program;
 use kernels::AttentionKernels;
 use tensorrt::{DataType, Runtime};
+use vos::bundle::Trunk;
 
 /// The engines of one frame's encoder on a stream of their own. Declared in the order of deletion.
 pub struct StandaloneEncoder {
@@ -43,8 +44,13 @@ impl StandaloneEncoder {
         let gpu = &manifest.gpu(gpu);
         let roles = manifest.bundle.encoder_parts().iter().map(|part| part.role).collect();
         let engines = EncoderEngines::of(runtime, gpu.facts().sm, dir, manifest, roles)?;
-        let kernels =
-            engines.part_graph.trunk.is_some().then(|| AttentionKernels::load(gpu)).transpose()?;
+        let kernels = engines
+            .part_graph
+            .trunk
+            .as_ref()
+            .is_some_and(Trunk::is_hiera)
+            .then(|| AttentionKernels::load(gpu))
+            .transpose()?;
         let stream = gpu.stream()?;
         let bytes = usize::try_from(engines.scratch_bytes());
         let bytes = bytes.context("the encoder needs too much scratch memory")?;

@@ -6,19 +6,19 @@ folder's manifest holds its weights' hash and its autotuned choices.
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::engine::{EngineManifest, open_part};
 use cuda::{Gpu, Stream, View};
-use kernels::{AttentionKernels, TrunkExecutor, TrunkSource};
-use vos::bundle::trunk::{HieraWeights, Trunk, TrunkBlocks};
+use kernels::{AttentionKernels, RepVitExecutor, RepVitSource, Trunk, TrunkExecutor, TrunkSource};
+use vos::bundle::trunk::{Trunk as TrunkTable, TrunkBlocks};
 use vos::bundle::{MemoryKeyProjWeights, TrunkWeights};
 
 /// The trunk that a folder's engines surround.
 pub struct TrunkFile {
     dir: PathBuf,
     manifest: EngineManifest,
-    trunk: Trunk,
+    table: TrunkTable,
     /// Kept from the reading of the keys' weights until the trunk is laid out: to read and hash
     /// hundreds of megabytes twice would double the wait.
     opened: Cell<Option<TrunkWeights>>,
@@ -26,14 +26,14 @@ pub struct TrunkFile {
 
 impl TrunkFile {
     /// Of the engines in `dir`. Opens no file yet.
-    pub fn new(dir: &Path, manifest: &EngineManifest, trunk: &Trunk) -> Self {
-        let (dir, manifest, trunk) = (dir.to_owned(), manifest.clone(), trunk.clone());
-        Self { dir, manifest, trunk, opened: Cell::new(None) }
+    pub fn new(dir: &Path, manifest: &EngineManifest, table: &TrunkTable) -> Self {
+        let (dir, manifest, table) = (dir.to_owned(), manifest.clone(), table.clone());
+        Self { dir, manifest, table, opened: Cell::new(None) }
     }
 
     /// The same file, not yet opened.
     pub fn again(&self) -> Self {
-        Self::new(&self.dir, &self.manifest, &self.trunk)
+        Self::new(&self.dir, &self.manifest, &self.table)
     }
 
     /// The weights of the memory attention's keys. The file stays open for the blocks' weights.
@@ -55,10 +55,10 @@ impl TrunkFile {
         self.opened.take().map_or_else(|| open_part(&self.dir, &self.manifest), Ok)
     }
 
-    /// The trunk on the device; see [`TrunkExecutor::new`].
+    /// The trunk on the device; see [`TrunkExecutor::new`] and [`RepVitExecutor::new`].
     ///
     /// # Errors
-    /// Weights that are missing or damaged, and those of [`TrunkExecutor::new`].
+    /// Weights that are missing or damaged, and those of the two.
     pub(super) fn lay_out(
         &self,
         gpu: &Gpu,
@@ -66,20 +66,34 @@ impl TrunkFile {
         maps: &[View],
         scratch: &View,
         stream: &Stream,
-    ) -> Result<TrunkExecutor> {
-        let TrunkBlocks::Hiera(blocks) = &self.trunk.blocks else {
-            bail!("there are no kernels for the blocks of a {}", self.trunk.blocks.kind());
-        };
-        let file = self.open()?;
-        let weights = (0..blocks.len()).map(|at| file.hiera_block(at));
-        let weights: Vec<HieraWeights> = weights.collect::<Result<_>>()?;
-        let choices = self.manifest.products.as_ref();
-        let source = TrunkSource { blocks, ends: &self.trunk.ends, weights: &weights, choices };
-        TrunkExecutor::new(gpu, &source, attention, maps, scratch, stream)
+    ) -> Result<Trunk> {
+        let (file, ends) = (self.open()?, &self.table.ends);
+        let numbers = 0..self.table.blocks.count();
+        match &self.table.blocks {
+            TrunkBlocks::Hiera(blocks) => {
+                let weights = numbers.map(|at| file.hiera_block(at));
+                let weights = &weights.collect::<Result<Vec<_>>>()?[..];
+                let choices = self.manifest.products.as_ref();
+                let source = TrunkSource { blocks, ends, weights, choices };
+                let run = TrunkExecutor::new(gpu, &source, attention, maps, scratch, stream)?;
+                Ok(Trunk::Hiera(Box::new(run)))
+            }
+            TrunkBlocks::RepVit(blocks) => {
+                let weights = numbers.map(|at| file.repvit_block(at));
+                let weights = &weights.collect::<Result<Vec<_>>>()?[..];
+                let source = RepVitSource { blocks, ends, weights };
+                let run = RepVitExecutor::new(gpu, &source, maps, scratch, stream)?;
+                Ok(Trunk::RepVit(Box::new(run)))
+            }
+        }
     }
 
     /// Bytes of scratch memory that it needs.
     pub fn scratch_bytes(&self) -> u64 {
-        self.trunk.blocks.hiera().map_or(0, TrunkExecutor::scratch_bytes) as u64
+        let bytes = match &self.table.blocks {
+            TrunkBlocks::Hiera(blocks) => TrunkExecutor::scratch_bytes(blocks),
+            TrunkBlocks::RepVit(blocks) => RepVitExecutor::scratch_bytes(blocks),
+        };
+        bytes as u64
     }
 }

@@ -180,6 +180,12 @@ impl Trunk {
         Tensor { name: name.to_owned(), dtype: self.blocks.dtype(), shape }
     }
 
+    /// Whether it is a Hiera's: its blocks have attention, and products that cuBLASLt computes,
+    /// which the user installs.
+    pub fn is_hiera(&self) -> bool {
+        self.blocks.hiera().is_some()
+    }
+
     /// Bytes of all tensors of the weights' file.
     pub fn bytes(&self) -> u64 {
         Self::tensors(self).iter().map(|tensor| tensor.bytes() as u64).sum()

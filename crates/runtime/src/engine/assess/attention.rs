@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::class::{Class, is_fused_attention, is_softmax};
 use super::scores::{Scores, decisive};
 use crate::engine::{LayerRecord, PlanRecord};
-use vos::bundle::{Family, Manifest, Role};
+use vos::bundle::{Family, Manifest, Role, Trunk};
 use vos::precision::Precision;
 
 /// What is known about a plan's attention.
@@ -101,9 +101,10 @@ pub fn judge(plan: &PlanRecord, bundle: &Manifest) -> Attention {
 
 fn not_judged(role: Role, bundle: &Manifest) -> Option<&'static str> {
     const OWN: &str = "its attention is computed by this program's own kernel";
+    let has_hiera = bundle.trunk.as_ref().is_some_and(Trunk::is_hiera);
     match (role, bundle.model.family) {
         // What it keeps attends within small windows.
-        (role, _) if role.is_encoder_part() && bundle.trunk.is_some() => Some(OWN),
+        (role, _) if role.is_encoder_part() && has_hiera => Some(OWN),
         (role, Family::EdgeTam) if role.is_encoder() => Some("the encoder is convolutional"),
         (role, _) if role.is_encoder() => None,
         (Role::Prompt | Role::Track | Role::TrackPadded, _) => None,
