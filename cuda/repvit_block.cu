@@ -266,7 +266,7 @@ public:
         for (int i = 0; i < AHEAD; i++) fetch(i, own_up);
         int column = warp * TILE + (lane & 3) * 4;
         u32 point[POINT_STEPS][4];
-        float4 point_bias;
+        float4 point_bias = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         if (CHANGES) {
             const f16* own = p.point + warp * POINT_STEPS * PACKED + lane * 8;
 #pragma unroll
