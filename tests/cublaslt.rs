@@ -393,10 +393,8 @@ fn the_doctor_tells_whether_it_is_there() {
     };
     let (state, words) = line(library);
     let version = "cuBLASLt 13.1.2 (for CUDA 13)";
-    assert!(
-        state == "ok" && words.contains(version) && words.contains("has a Hiera trunk"),
-        "{words}"
-    );
+    let told = words.contains(version) && words.contains("has a Hiera trunk");
+    assert!(state == "ok" && told, "{words}");
     let (state, words) = line(Path::new("/no/such/libcublasLt.so"));
     assert!(state == "warning" && words.contains("/no/such/libcublasLt.so"), "{words}");
 }

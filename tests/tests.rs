@@ -61,6 +61,8 @@ mod inspect;
 /// An Orin's engines, on stand-ins for the TensorRT of JetPack 6 and 5.
 #[cfg(target_os = "linux")]
 mod jetson_releases;
+/// Faults in kernels, which the self-test finds.
+mod kernel_faults;
 /// The kernels against the CPU, on the stand-in driver.
 mod kernels;
 /// Their self-test while it runs: rows and lines as they come.

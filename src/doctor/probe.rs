@@ -341,11 +341,8 @@ mod tests {
         let none = || Answer::NotFound("/here".into());
         let missed = cublaslt_line(none(), true);
         assert_eq!(missed.state, State::Missing);
-        assert!(
-            missed.found.contains("a Hiera trunk is there; looked in /here"),
-            "{}",
-            missed.found
-        );
+        let told = missed.found.contains("a Hiera trunk is there; looked in /here");
+        assert!(told, "{}", missed.found);
         assert!(missed.advice.unwrap().contains("--graphs encoder"));
         assert_eq!(cublaslt_line(none(), false).state, State::NotAsked);
         let found = Answer::Found("its version".into(), "/x.so".into());

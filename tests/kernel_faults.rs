@@ -1,0 +1,176 @@
+//! Faults in kernels, built in on purpose: the self-test finds each.
+
+use std::path::Path;
+
+use predicates::str::contains;
+
+use crate::kernels::{ATTENTION, selftest};
+use crate::selftest::fakes::{Fakes, compile_kernels, shared};
+use crate::support::column;
+
+/// The comparison must be able to fail: each of these faults has to be found.
+#[test]
+fn a_fault_in_any_kernel_is_found() {
+    let Some(fakes) = Fakes::copied() else { return };
+    // What each fault breaks, the file, and the text that is replaced by another.
+    let faults = [
+        (
+            "preprocess bicubic f32",
+            "preprocess.cuh",
+            "HALF = 1 << (PRECISION_BITS - 1)",
+            "HALF = 0",
+        ),
+        ("preprocess bilinear f16", "preprocess.cu", "__fdiv_rn(__fsub_rn", "__fmul_rn(__fsub_rn"),
+        ("mask", "mask.cu", "a, row.weight, b) > 0.0f", "a, row.weight, b) >= 0.0f"),
+        ("mask counts", "mask.cu", "any[1] | from_left(any)", "any[1] | from_right(any)"),
+        (
+            "bank inputs",
+            "bank.cu",
+            "age_in_slot(t, at, memories) - 1",
+            "age_in_slot(t, at, memories)",
+        ),
+        ("bank advance", "bank.cu", "1 + (t - 1) % (pointers - 1)", "t % pointers"),
+        ("hiera max pool", "hiera.cu", "column * 2) * units", "column) * units"),
+    ];
+    // The same in what is compared with float64, and what is said of it.
+    let roughly = [
+        (
+            "hiera layernorm",
+            "layernorm.cuh",
+            "sum_of_warp(sum) * share + EPSILON",
+            "sum_of_warp(sum) + EPSILON",
+        ),
+        ("hiera gelu", "gelu.cuh", "-0.0539062992f", "-0.0529062992f"),
+    ];
+    let sources = fakes.dir().join("cuda");
+    std::fs::create_dir(&sources).unwrap();
+    let mut written = 0;
+    for name in [
+        "common.cuh",
+        "f16x2.cuh",
+        "gelu.cuh",
+        "layernorm.cuh",
+        "preprocess.cuh",
+        "preprocess.cu",
+        "mask.cu",
+        "bank.cu",
+        "hiera.cu",
+    ] {
+        let mut text = std::fs::read_to_string(Path::new("cuda").join(name)).unwrap();
+        for (_, _, from, to) in faults.iter().chain(&roughly).filter(|fault| fault.1 == name) {
+            assert!(text.contains(from), "{name} has no {from:?}: the fault must be written anew");
+            text = text.replace(from, to);
+            written += 1;
+        }
+        std::fs::write(sources.join(name), text).unwrap();
+    }
+    assert_eq!(written, faults.len() + roughly.len(), "a fault names a file that is not copied");
+    let emulation = std::fs::read_to_string("tests/data/gpu/emulate.cpp").unwrap();
+    let host = fakes.dir().join("emulate.cpp");
+    std::fs::write(&host, emulation.replace("../../../cuda/", "cuda/")).unwrap();
+    compile_kernels(&host, &["-I", "tests/data/gpu"], fakes.dir(), fakes.dir()).unwrap();
+
+    let csv = fakes.dir().join("faults.csv");
+    // Little memory: the large cases fail for want of it, and take no time.
+    let mut command = selftest(fakes.dir(), &csv);
+    command
+        .args(["--topics", "preprocess,mask,bank,hiera,attention"])
+        .env("FAKE_CUDA_MEMORY", "1000000")
+        // A driver's module without a kernel for heads must cost that kernel alone.
+        .env("FAKE_LACKS", "attention_heads_64")
+        .assert()
+        .code(1)
+        .stdout(contains("FAILED bank inputs"));
+    let (kernels, reasons) = (column(&csv, "kernel"), column(&csv, "reason"));
+    let found = |of: &str, what: &str| {
+        kernels.iter().zip(&reasons).any(|(kernel, why)| kernel == of && why.contains(what))
+    };
+    for (kernel, ..) in faults {
+        assert!(found(kernel, "differ from the CPU's"), "the fault in {kernel} was not found");
+    }
+    for (kernel, ..) in roughly {
+        assert!(found(kernel, " is expected"), "the fault in {kernel} was not found");
+    }
+    assert!(found("hiera layernorm pdl", " is expected"), "the fault was not found in both norms");
+    assert!(found("mask", "CUDA_ERROR_OUT_OF_MEMORY"));
+    assert!(found("attention", "heads of 64 columns cannot be used: "), "{reasons:?}");
+    let verdicts = column(&csv, "verdict");
+    for (_, name) in ATTENTION {
+        let mut of = kernels.iter().zip(&verdicts).filter(|(kernel, _)| *kernel == name);
+        let passes = of.any(|(_, verdict)| verdict == "passed");
+        assert_eq!(passes, name != "attention_heads_64", "{name}: what has no fault passes");
+    }
+}
+
+/// What is read from the tokens decides about masks: a fault in any of the answer's parts, and one
+/// in the middle.
+#[test]
+fn a_fault_in_the_mask_decoder_is_found() {
+    let Some(fakes) = shared() else { return };
+    let faults = [
+        ("decoder_skips_the_last_token_of_a_tile", "score"),
+        ("decoder_has_no_value_bias", "score"),
+        ("decoder_squashes_the_wrong_ious", "IoU"),
+        ("decoder_takes_the_last_of_equal_ious", "pointer"),
+        ("decoder_takes_the_pointer_of_score_3", "pointer"),
+        ("decoder_fills_with_a_mask", "logits"),
+    ];
+    let dir = tempfile::tempdir().unwrap();
+    for (fault, of) in faults {
+        let csv = dir.path().join(format!("{fault}.csv"));
+        let mut command = selftest(fakes.dir(), &csv);
+        command.env("FAKE_FAULT", fault);
+        command.args(["--topics", "mask-decoder", "--max-elements", "30000"]).assert().code(1);
+        let why = format!("the {of}: ");
+        assert!(column(&csv, "reason").iter().any(|reason| reason.contains(&why)), "{fault}");
+    }
+}
+
+/// Faults at a mask's edge, in a place, between splits, of what an object that is not there has,
+/// and in the order of windows.
+#[test]
+fn a_fault_in_the_memory_encoder_is_found() {
+    let Some(fakes) = shared() else { return };
+    let faults = [
+        ("memory_of_a_soft_mask", "tokens"),
+        ("memory_is_shifted_by_a_column", "tokens"),
+        ("memory_of_score_0_is_present", "tokens"),
+        ("memory_forgets_the_splits_scale", "latents of all tokens"),
+        ("memory_windows_in_the_wrong_order", "latents of windows"),
+    ];
+    let dir = tempfile::tempdir().unwrap();
+    for (fault, of) in faults {
+        let csv = dir.path().join(format!("{fault}.csv"));
+        let mut command = selftest(fakes.dir(), &csv);
+        command.env("FAKE_FAULT", fault);
+        // 16 x 16 tokens at the most.
+        command.args(["--topics", "memory-encoder", "--max-elements", "20000"]).assert().code(1);
+        let why = format!("the {of}: ");
+        assert!(column(&csv, "reason").iter().any(|reason| reason.starts_with(&why)), "{fault}");
+    }
+}
+
+/// Faults in a block of one launch, in the sums behind its gate, and in each part of other blocks.
+#[test]
+fn a_fault_in_repvit_is_found() {
+    let Some(fakes) = shared() else { return };
+    // The trunk with blocks of one launch, too, or the narrow one alone.
+    let (both, narrow) = ("30000", "10000");
+    let faults = [
+        ("repvit_is_shifted_by_a_column", both, "stage 0"),
+        ("repvit_block_has_no_gate", both, "stage 0"),
+        ("repvit_next_sums_edges_as_inner", both, "stage 1"),
+        ("repvit_sums_edges_as_inner", narrow, "stage 0"),
+        ("repvit_stride_begins_a_row_late", narrow, "stage 1"),
+        ("repvit_forgets_a_part_of_the_depth", narrow, "stage 0"),
+    ];
+    let dir = tempfile::tempdir().unwrap();
+    for (fault, elements, of) in faults {
+        let csv = dir.path().join(format!("{fault}.csv"));
+        let mut command = selftest(fakes.dir(), &csv);
+        command.env("FAKE_FAULT", fault);
+        command.args(["--topics", "repvit", "--max-elements", elements]).assert().code(1);
+        let why = format!("{of}: ");
+        assert!(column(&csv, "reason").iter().any(|reason| reason.starts_with(&why)), "{fault}");
+    }
+}
