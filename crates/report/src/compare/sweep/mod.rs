@@ -275,7 +275,7 @@ mod tests {
     fn what_cannot_be_swept_is_refused() {
         for (text, says) in [
             ("precision", "has no '='"),
-            ("batch=1", "\"batch\" cannot be swept; expected one of encode_batch"),
+            ("batch=1", "\"batch\" cannot be swept; expected one of lanes, encode_batch"),
             ("precision=fp8", "\"fp8\" is no value of precision; expected fp32, fp16 or mixed"),
             ("objects=0", "\"0\" is no value"),
             ("encode_batch=3", "expected 1, 2, 4, 8 or 16"),
