@@ -32,7 +32,7 @@ fn a_fault_in_any_kernel_is_found() {
         ("bank advance", "bank.cu", "1 + (t - 1) % (pointers - 1)", "t % pointers"),
         ("hiera max pool", "hiera.cu", "column * 2) * units", "column) * units"),
     ];
-    // The same in what is compared with float64, and what is said of it.
+    // The same in the cases that are compared with float64, and in their messages.
     let roughly = [
         (
             "hiera layernorm",

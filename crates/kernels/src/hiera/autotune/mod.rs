@@ -127,8 +127,9 @@ fn random_tokens(count: usize) -> Vec<f32> {
     Noise::new(SEED, "tokens of a trunk").normals(count)
 }
 
-/// Autotunes a trunk, whatever was chosen before. Nothing else should run on the GPU. Takes some seconds, and not much longer
-/// than `within`: a GEMM without a trial by then keeps cuBLASLt's heuristic.
+/// Autotunes a trunk, whatever was chosen before. Nothing else should run on the GPU. Takes some
+/// seconds, and not much longer than `within`: a GEMM without a trial by then keeps cuBLASLt's
+/// heuristic.
 ///
 /// # Errors
 /// As [`TrunkExecutor::new`], or another error of the driver.
