@@ -39,7 +39,6 @@ __device__ __forceinline__ void gather(const GatherProblem& p, GatherShared& sha
             }
         }
     };
-    load(0);
     uint4 rows[DEPTH];
 #pragma unroll
     for (int i = 0; i < DEPTH; i++)
@@ -49,9 +48,13 @@ __device__ __forceinline__ void gather(const GatherProblem& p, GatherShared& sha
     // barriers.
     Eight x = {}, out_bias = {}, weight = {}, shift = {};
     if (head == 0) {
-        x.load(p.queries + token * WIDTH + lane * 8), out_bias.load(p.out_bias + lane * 8);
+        out_bias.load(p.out_bias + lane * 8);
         weight.load(p.norm_weight + lane * 8), shift.load(p.norm_bias + lane * 8);
     }
+    dependent_wait();
+    dependent_launch();
+    load(0);
+    if (head == 0) x.load(p.queries + token * WIDTH + lane * 8);
     float top = NOTHING, total = 0.0f;
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 #pragma unroll 1

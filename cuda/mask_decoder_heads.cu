@@ -82,8 +82,10 @@ __device__ __forceinline__ void inner_layer(const float* rows, const float* weig
     Product product;
     float4 values[ROWS / 4];
     product.load(weight + network * WIDTH * WIDTH, column);
-    load_row(values, rows + (first ? token : row) * WIDTH);
     float own = threadIdx.x < PART ? bias[network * WIDTH + column + threadIdx.x] : 0.0f;
+    dependent_wait();
+    dependent_launch();
+    load_row(values, rows + (first ? token : row) * WIDTH);
     float y = product.run(values, shared.sums) + own;
     if (threadIdx.x < PART) out[row * WIDTH + column + threadIdx.x] = y < 0.0f ? 0.0f : y;
 }
@@ -128,9 +130,6 @@ struct AnswerShared {
 __device__ __forceinline__ void answer(const AnswerProblem& p, AnswerShared& shared) {
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, column = blockIdx.x * PART,
         of_vector = blockIdx.x * WARPS + warp;
-    float4 rows[2];
-#pragma unroll
-    for (int i = 0; i < 2; i++) rows[i] = ((const float4*)p.rows)[threadIdx.x + i * HEAD_THREADS];
     // Warps 0 to 2 have an IoU, the others the score; which vector it will be is not known yet.
     Output own, vectors[MASKS];
     own.load(warp < MASKS ? p.iou_weight + (1 + warp) * (WIDTH + 1) : p.score_weight, lane);
@@ -143,6 +142,11 @@ __device__ __forceinline__ void answer(const AnswerProblem& p, AnswerShared& sha
     if (threadIdx.x < PART)
         pointer_bias = p.pointer_weight[WIDTH * WIDTH + column + threadIdx.x],
         none = p.no_pointer[column + threadIdx.x];
+    dependent_wait();
+    dependent_launch();
+    float4 rows[2];
+#pragma unroll
+    for (int i = 0; i < 2; i++) rows[i] = ((const float4*)p.rows)[threadIdx.x + i * HEAD_THREADS];
 #pragma unroll
     for (int i = 0; i < 2; i++) ((float4*)shared.rows[0])[threadIdx.x + i * HEAD_THREADS] = rows[i];
     block_barrier();

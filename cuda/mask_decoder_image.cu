@@ -58,6 +58,11 @@ __device__ __forceinline__ void load_pair(float& first, float& second, const flo
     asm volatile("ld.global.nc.v2.f32 {%0,%1}, [%2];" : "=f"(first), "=f"(second) : "l"(from));
 }
 
+/// Of what an earlier launch of this frame wrote.
+__device__ __forceinline__ void load_written_pair(float& first, float& second, const float* from) {
+    asm volatile("ld.global.v2.f32 {%0,%1}, [%2];" : "=f"(first), "=f"(second) : "l"(from) : "memory");
+}
+
 // ---- attention ----
 
 constexpr u32 NORM_WEIGHT = SECOND, NORM_BIAS = SECOND + IMAGE_WIDTH * 4;
@@ -249,13 +254,18 @@ struct ImageWrite {
         u32 placed[2 * STEPS][4];
         float scores[8][4];
         float2 norm[2];
-        // Little things first: behind what waits for the tile they would come late.
-#pragma unroll
-        for (int i = 0; i < 8; i++)
-            load_pair(scores[i][0], scores[i][1], p.key_bias + (i >> 2) * 32 + of.part * 8 + (i & 3) * 2);
         load_pair(norm[0].x, norm[0].y, p.norm_weight + threadIdx.x * 2);
         load_pair(norm[1].x, norm[1].y, p.norm_bias + threadIdx.x * 2);
-        of.fetch(p.x, p.pe, p.tokens, placed, [&] { fetch(p, of); });
+        auto before = [&] {
+            dependent_wait();
+            dependent_launch();
+            // Little things first: behind what waits for the tile they would come late.
+#pragma unroll
+            for (int i = 0; i < 8; i++)
+                load_written_pair(scores[i][0], scores[i][1],
+                                  p.key_bias + (i >> 2) * 32 + of.part * 8 + (i & 3) * 2);
+        };
+        of.fetch(p.x, p.pe, p.tokens, placed, before, [&] { fetch(p, of); });
 #pragma unroll
         for (int i = 0; i < 8; i++) scores[i][2] = scores[i][0], scores[i][3] = scores[i][1];
         copies_wait<1>();
@@ -285,7 +295,11 @@ __device__ __forceinline__ void read_image(const f16* x, const f16* pe, const Re
     ImageLane of(shared);
     ImageRead<SECOND> read;
     u32 placed[2 * STEPS][4];
-    of.fetch(x, pe, p.tokens, placed, [&] { read.start(p, of); });
+    auto before = [] {
+        dependent_wait();
+        dependent_launch();
+    };
+    of.fetch(x, pe, p.tokens, placed, before, [&] { read.start(p, of); });
 #pragma unroll
     for (int i = 0; i < 2 * STEPS; i++)
         store_shared(of.at(of.warp * 16 + (i & 1) * 8, i >> 1) + SECOND, placed[i]);

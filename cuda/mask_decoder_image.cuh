@@ -82,19 +82,22 @@ struct ImageLane {
         return (token < tokens ? token : tokens - 1) * IMAGE_WIDTH;
     }
     /// The warp's 16 tokens as fragments: what is at 2 step + i is of row group + 8 i. x + pe in
-    /// registers, x in shared memory. `meanwhile` is done while they come.
-    template <class Meanwhile>
+    /// registers, x in shared memory. Positions come first, then `before` is done, and `meanwhile`
+    /// while x comes.
+    template <class Before, class Meanwhile>
     __device__ __forceinline__ void fetch(const f16* x, const f16* pe, int tokens,
-                                          u32 (&placed)[2 * STEPS][4], Meanwhile meanwhile) const {
+                                          u32 (&placed)[2 * STEPS][4], Before before,
+                                          Meanwhile meanwhile) const {
         u32 own[2 * STEPS][4];
         int upper = offset(warp * 16 + group, tokens) + part * 8,
             lower = offset(warp * 16 + 8 + group, tokens) + part * 8;
 #pragma unroll
-        for (int i = 0; i < 2 * STEPS; i++) {
-            int from = (i & 1 ? lower : upper) + (i >> 1) * 32;
-            load_tokens(own[i], x + from);
-            load_tokens(placed[i], pe + from);
-        }
+        for (int i = 0; i < 2 * STEPS; i++)
+            load_tokens(placed[i], pe + (i & 1 ? lower : upper) + (i >> 1) * 32);
+        before();
+#pragma unroll
+        for (int i = 0; i < 2 * STEPS; i++)
+            load_tokens(own[i], x + (i & 1 ? lower : upper) + (i >> 1) * 32);
         meanwhile();
         // Nothing that was asked for above is asked for later.
         warp_barrier();

@@ -40,7 +40,7 @@ __device__ __forceinline__ void expand(const float* queries, const f16* weight, 
                                        float* hidden, Up& shared) {
     int token = threadIdx.x / Up::BLOCK_ROWS,
         row = blockIdx.x * Up::BLOCK_ROWS + threadIdx.x % Up::BLOCK_ROWS;
-    float own = bias[row], y = shared.run(queries, weight) + own;
+    float own = bias[row], y = shared.run(queries, weight, [] {}) + own;
     hidden[token * HIDDEN + row] = y < 0.0f ? 0.0f : y;
 }
 /// The MLP's second layer, added to what the MLP was given.
@@ -49,9 +49,11 @@ __device__ __forceinline__ void narrow(const float* hidden, const f16* weight, c
     int token = threadIdx.x / Down::BLOCK_ROWS,
         row = blockIdx.x * Down::BLOCK_ROWS + threadIdx.x % Down::BLOCK_ROWS;
     float own = 0.0f;
-    if (token < TOKENS) own = bias[row] + queries[token * WIDTH + row];
-    float y = shared.run(hidden, weight) + own;
-    if (token < TOKENS) sum[token * WIDTH + row] = y;
+    if (token < TOKENS) own = bias[row];
+    float y = shared.run(hidden, weight, [&] {
+        if (token < TOKENS) own += queries[token * WIDTH + row];
+    });
+    if (token < TOKENS) sum[token * WIDTH + row] = y + own;
 }
 
 /// What the kernels behind a layer's MLP have in common.
@@ -83,12 +85,14 @@ class Fold {
     /// A warp has a token's columns.
     __device__ __forceinline__ void load(const FoldProblem& p) {
         lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-        sum.load(p.sum + warp * WIDTH + lane * 8);
         weight.load(p.norm_weight + lane * 8), bias.load(p.norm_bias + lane * 8);
         token.load(p.tokens + warp * WIDTH + lane * 8);
     }
     /// The queries behind the norm, and these and the tokens, for all warps.
     __device__ __forceinline__ void normalize(const FoldProblem& p, FoldShared& shared) {
+        dependent_wait();
+        dependent_launch();
+        sum.load(p.sum + warp * WIDTH + lane * 8);
         // The weights are to be on their way before anything waits for the sum.
         float zero = zero_behind_barrier();
 #pragma unroll
@@ -237,8 +241,6 @@ struct TurnProblem {
 __device__ __forceinline__ void turn(const TurnProblem& p, TurnShared& shared) {
     constexpr int GROUPS = WIDTH / QUAD_COLUMNS;
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, head = blockIdx.x, part = lane & 3;
-    Eight x;
-    x.load(p.attended + warp * WIDTH + lane * 8);
     // A warp has 32 columns of the projection: the 128 KB that a block reads of this weight are
     // most of its time.
     uint2 rows[GROUPS][2][4];
@@ -250,11 +252,14 @@ __device__ __forceinline__ void turn(const TurnProblem& p, TurnShared& shared) {
             rows[i][k / 4][k % 4] = ((const uint2*)(from + (i * QUAD_COLUMNS + k) * WIDTH))[lane >> 2];
     // Of what comes behind it, a warp has a token.
     Eight bias, query, weight, shift, token;
-    bias.load(p.out_bias + lane * 8), query.load(p.queries + warp * WIDTH + lane * 8),
-        token.load(p.tokens + warp * WIDTH + lane * 8);
+    bias.load(p.out_bias + lane * 8), token.load(p.tokens + warp * WIDTH + lane * 8);
     weight.load(p.norm_weight + lane * 8), shift.load(p.norm_bias + lane * 8);
     ReadFold fold;
     fold.load(p.query_weight, p.query_bias, p.key_weight, head);
+    dependent_wait();
+    dependent_launch();
+    Eight x;
+    x.load(p.attended + warp * WIDTH + lane * 8), query.load(p.queries + warp * WIDTH + lane * 8);
     shared.x.store(warp, lane, x);
     block_barrier();
     float sums[4][4] = {};

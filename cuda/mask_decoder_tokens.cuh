@@ -135,17 +135,21 @@ struct Layer {
     alignas(16) float sums[WARPS][TOKENS][PITCH];
 
     /// Of threads below 8 BLOCK_ROWS: row threadIdx.x % BLOCK_ROWS of token threadIdx.x /
-    /// BLOCK_ROWS.
-    __device__ __forceinline__ float run(const float* x, const f16* weight) {
+    /// BLOCK_ROWS. It waits for the previous kernel; `behind` is done behind that.
+    template <class Behind>
+    __device__ __forceinline__ float run(const float* x, const f16* weight, Behind behind) {
         int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, first = warp * GROUPS * QUAD_COLUMNS;
         Eight values[GROUPS];
         WeightRows<GROUPS> rows[TILES];
 #pragma unroll
         for (int t = 0; t < TILES; t++)
             rows[t].load(weight + (blockIdx.x * BLOCK_ROWS + t * 8) * COLUMNS + first, COLUMNS, lane);
+        dependent_wait();
+        dependent_launch();
 #pragma unroll
         for (int i = 0; i < GROUPS; i++)
             values[i].load(x + (lane >> 2) * COLUMNS + first + i * QUAD_COLUMNS + (lane & 3) * 8);
+        behind();
         float all[TILES][2][4] = {};
 #pragma unroll
         for (int i = 0; i < GROUPS; i++) {

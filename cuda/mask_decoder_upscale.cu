@@ -285,15 +285,16 @@ public:
         rows1 = shared + of * ROW_BYTES + at;
         rows2 = shared + WEIGHT2 + of * ROW2_BYTES + at;
 
-        fetch<0>(p);
-        load_tokens(p.tokens + token * COLUMNS);
-        fetch<1>(p), fetch<2>(p), fetch<3>(p);
-        float score = *p.score;
+        fetch<0>(p), fetch<1>(p), fetch<2>(p), fetch<3>(p);
 #pragma unroll
         for (int j = 0; j < 8; j++) {
             float2 bias = *(const float2*)(p.bias1 + channel(j));
             sums[j][0] = sums[j][2] = bias.x, sums[j][1] = sums[j][3] = bias.y;
         }
+        dependent_wait();
+        dependent_launch();
+        load_tokens(p.tokens + token * COLUMNS);
+        float score = *p.score;
         load_near(p.hr1);
         load_fine<0>(p.hr0);
         warp_barrier();  // else ptxas moves loads behind the wait that follows

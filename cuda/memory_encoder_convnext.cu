@@ -230,13 +230,6 @@ class Mix {
     __device__ __forceinline__ void begin(const MixProblem& p) {
         auto from = [&](int row) { return (token(row) < p.tokens ? token(row) : p.tokens - 1) * WIDTH; };
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            int row = i * 8 + warp;
-            copy16(shared + row * ROW + (lane >> 3) * 128 + ((lane & 7) * 16 ^ turned(row)),
-                   p.y + from(row) + lane * 8, true);
-        }
-        copies_commit();
-#pragma unroll
         for (int half = 0; half < 2; half++)
             fetch_up(slot + half * STEP_BYTES, own_up, half), copies_commit();
 #pragma unroll
@@ -244,12 +237,21 @@ class Mix {
             fetch_down(slot + (2 + half) * STEP_BYTES, 0, half), copies_commit();
         int column = warp * OWN + part * 8;
         float4 bias[2] = {load_floats(p.down_bias + column), load_floats(p.down_bias + column + 4)};
+        dependent_wait();
+        dependent_launch();
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            int row = i * 8 + warp;
+            copy16(shared + row * ROW + (lane >> 3) * 128 + ((lane & 7) * 16 ^ turned(row)),
+                   p.y + from(row) + lane * 8, true);
+        }
+        copies_commit();
         uint4 own[2][2];
 #pragma unroll
         for (int m = 0; m < 2; m++)
 #pragma unroll
             for (int i = 0; i < 2; i++) own[m][i] = load_unit(p.x + from(m * 16 + i * 8 + group) + column);
-        copies_wait<AHEAD>();
+        copies_wait<0>();
         block_barrier();
         load_left();
 #pragma unroll

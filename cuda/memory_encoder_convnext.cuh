@@ -109,10 +109,12 @@ class Spread {
 
     /// The sums of this thread's pixels.
     __device__ __forceinline__ void sum(const SpreadProblem& p, float2 (&sums)[SPREAD_COLUMNS]) const {
-        fetch(p);
         float2 taps[TAPS], first = load_pair(p.bias + channel);
         const float* weight = p.weight + channel;
         load_taps(taps, weight);
+        dependent_wait();
+        dependent_launch();
+        fetch(p);
 #pragma unroll
         for (int i = 0; i < SPREAD_COLUMNS; i++) sums[i] = first;
         u32 from = shared + row * FROM_COLUMNS * ROW + channel * 2;

@@ -192,15 +192,16 @@ public:
     __device__ __forceinline__ void run(const WidenProblem& p, u32 shared_base) {
         shared = shared_base;
         // The first row of windows is in even rows of the tile, the second in odd ones, the third
-        // in even ones once more.
-        fetch_weights<0>(p), fetch_rows<0>(p), fetch_column(p), fetch_vectors(p);
+        // in even ones once more. A group of copies for each; the weights come before that.
+        fetch_weights<0>(p), fetch_weights<1>(p), fetch_weights<2>(p), fetch_vectors(p);
+        dependent_wait();
+        dependent_launch();
+        fetch_rows<0>(p), fetch_column(p);
         copies_commit();
-        fetch_weights<1>(p), fetch_rows<1>(p);
-        copies_commit();
-        fetch_weights<2>(p);
+        fetch_rows<1>(p);
         copies_commit();
         float weight[16], bias[16];
-        copies_wait<2>();
+        copies_wait<1>();
         block_barrier();
         load_vector(bias, 0);
 #pragma unroll
@@ -208,11 +209,9 @@ public:
 #pragma unroll
             for (int k = 0; k < 4; k++) sums[k >> 1][i >> 1][(k & 1) * 2 + (i & 1)] = bias[i];
         multiply<0>();
-        copies_wait<1>();
-        block_barrier();
-        multiply<1>();
         copies_wait<0>();
         block_barrier();
+        multiply<1>();
         multiply<2>();
         load_vector(weight, 1), load_vector(bias, 2);
         float roots[2][2];

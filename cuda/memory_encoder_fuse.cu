@@ -361,15 +361,15 @@ public:
         mask = p.mask_weight + row * COLUMNS + part * 8;
         next = convolution, width = TAPS * CHANNELS, fetched = 0, place = 0,
         own = shared + WEIGHTS + warp * 4 * LANES + lane * 16;
-        fetch_pixels(p);
+        static_assert(AHEAD == 3, "the third step waits for the features");
 #pragma unroll
-        for (int i = 0; i < AHEAD; i++) {
-            // Of the last group, which the third step waits for.
-            if (i == AHEAD - 1) fetch_features(p);
-            fetch();
-            turn();
-        }
-        copies_wait<AHEAD>();
+        for (int i = 0; i < AHEAD; i++) fetch(), turn();
+        dependent_wait();
+        dependent_launch();
+        fetch_pixels(p);
+        fetch_features(p);
+        copies_commit();
+        copies_wait<1>();
         block_barrier();  // pixels and constants are there
         begin(BIAS);
         convolve();

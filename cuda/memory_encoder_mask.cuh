@@ -350,6 +350,8 @@ private:
 public:
     __device__ __forceinline__ void run(const MaskProblem& p, u32 shared_base) {
         shared = shared_base, warp = threadIdx.x >> 5, lane = lane_of(), group = lane >> 2, part = lane & 3;
+        dependent_wait();
+        dependent_launch();
         if (warp < FILLING) {
             int thread = threadIdx.x, down = thread / FOURS_ACROSS, across = thread - down * FOURS_ACROSS;
             int x = blockIdx.x * ACROSS + across - 1, y = blockIdx.y * DOWN + down - 1;

@@ -79,10 +79,13 @@ __device__ __forceinline__ void mix(const MixProblem& p, u32 shared) {
             values[i] = __ldcg((const float4*)(p.parts + line * WIDTH) + of.column);
         }
     };
-    load(0);
     of.fetch_norms(p.ff_norm_weight, p.ff_norm_bias, p.self_norm_weight, p.self_norm_bias);
     copies_commit();
-    behind.load(of, p.latents, p.out, p.ff_up, p.ff_down);
+    behind.load(of, p.out, p.ff_up, p.ff_down);
+    dependent_wait();
+    dependent_launch();
+    load(0);
+    behind.load_latents(of, p.latents);
     // All of it is to be on its way before anything waits for the first.
     float top = NOTHING + (float)zero_behind_barrier(), total = 0.0f;
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
@@ -149,6 +152,12 @@ __device__ __forceinline__ void self(const SelfProblem& p, u32 shared) {
     Behind behind;
     WeightRows<2> keys, rows;
     u32 queries[2][4];
+    behind.load(of, p.out, p.ff_up, p.ff_down);
+    bool another = p.next_query, last = of.warp < WIDTH / 16;
+    if (another && last) rows.load(p.next_query + of.warp * 16 * WIDTH, WIDTH, of.group, of.part);
+    of.fetch_norms(p.ff_norm_weight, p.ff_norm_bias, p.next_norm_weight, p.next_norm_bias);
+    dependent_wait();
+    dependent_launch();
     keys.load(p.qkv + of.warp * 16 * QKV + WIDTH, QKV, of.group, of.part);
 #pragma unroll
     for (int step = 0; step < 2; step++)
@@ -159,11 +168,8 @@ __device__ __forceinline__ void self(const SelfProblem& p, u32 shared) {
 #pragma unroll
     for (int i = 0; i < LATENTS; i += FEW_THREADS / 8)
         copy16(to + i * 128, p.qkv + (i + row) * QKV + 2 * WIDTH + unit * 8, true);
-    of.fetch_norms(p.ff_norm_weight, p.ff_norm_bias, p.next_norm_weight, p.next_norm_bias);
     copies_commit();
-    behind.load(of, p.mixed, p.out, p.ff_up, p.ff_down);
-    bool another = p.next_query, last = of.warp < WIDTH / 16;
-    if (another && last) rows.load(p.next_query + of.warp * 16 * WIDTH, WIDTH, of.group, of.part);
+    behind.load_latents(of, p.mixed);
     u32 zero = zero_behind_barrier();  // all of it is to be on its way before anything waits for the first
 
     // Of latents 2 part and the next: scores of keys 2 group and the next of the warp's.

@@ -189,7 +189,6 @@ public:
             tokens[r] = token < p.tokens ? token : p.tokens - 1;
             latents[r] = blockIdx.x * TILE + of + r * 8;
         }
-        load(rows, p.memory, tokens);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             int column = (i >> 1) * 32 + part * 8 + (i & 1) * 4;
@@ -202,6 +201,9 @@ public:
         }
         copies_commit();
         load(places, p.positions, tokens);
+        dependent_wait();
+        dependent_launch();
+        load(rows, p.memory, tokens);
         load(queries, p.queries, latents);
         // All of it is to be on its way before anything waits for the first.
         u32 zero = zero_behind_barrier();

@@ -160,13 +160,16 @@ struct Behind {
     WeightRows<2> up, down;
     float4 latent;  // of the first four warps: what the block's latents were
 
-    __device__ __forceinline__ void load(const Few& of, const float* latents, const f16* out_weight,
-                                         const f16* up_weight, const f16* down_weight) {
+    __device__ __forceinline__ void load(const Few& of, const f16* out_weight, const f16* up_weight,
+                                         const f16* down_weight) {
         int tile = (of.warp & 3) * 16, group = of.warp >> 2;
         if (group < 2) out.load(out_weight + tile * WIDTH + group * 32, WIDTH, of.group, of.part);
         up.load(up_weight + of.warp * 16 * WIDTH, WIDTH, of.group, of.part);
         down.load(down_weight + tile * HIDDEN + group * 64, HIDDEN, of.group, of.part);
-        if (group == 0) latent = load_floats(latents + (of.first + of.own) * WIDTH + of.column * 4);
+    }
+    /// What a kernel before this one may have written.
+    __device__ __forceinline__ void load_latents(const Few& of, const float* latents) {
+        if (of.warp < 4) latent = load_floats(latents + (of.first + of.own) * WIDTH + of.column * 4);
     }
     /// From the attention's result, a row of f16, to the feed-forward layer's output, which is stored
     /// in `latent`. Returns the next norm of it.

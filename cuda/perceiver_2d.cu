@@ -343,6 +343,8 @@ public:
         if (threadIdx.x < ALL_FLOATS / 4 - WINDOW_THREADS)
             copy_floats(p.floats, threadIdx.x + WINDOW_THREADS);
         Window window(p.memory, latent, p.grid, lane);
+        dependent_wait();
+        dependent_launch();
         window.fetch(tokens);
         copies_commit();
         weights.fetch_first<FIRST_STEPS, RING>();

@@ -10,6 +10,22 @@ typedef unsigned long long u64;
 /// The address of shared memory as instructions take it.
 __device__ __forceinline__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 __device__ __forceinline__ void warp_barrier() { __syncwarp(); }
+
+// Programmatic dependent launch (PDL): on sm 90 and newer a kernel may start while the previous one
+// still runs. The PTX is for sm 80, which has no such instructions, so it has them as comments that
+// crates/kernels/src/dependent.rs makes instructions of where the GPU has them.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define FROM_SM_90(instruction) asm volatile(instruction ::: "memory")
+#else
+#define FROM_SM_90(instruction) asm volatile("// sm_90: " instruction ::: "memory")
+#endif
+/// Waits until all previous kernels have ended and their stores are visible. Every thread calls it on
+/// every path, before it reads what a kernel wrote (never by `.nc` loads, which the compiler may move),
+/// and before it writes anything.
+__device__ __forceinline__ void dependent_wait() { FROM_SM_90("griddepcontrol.wait;"); }
+/// Lets the next kernel start as soon as all blocks have called this or ended.
+__device__ __forceinline__ void dependent_launch() { FROM_SM_90("griddepcontrol.launch_dependents;"); }
+
 /// The compiler no longer knows how `x` was computed, and keeps no part of it.
 __device__ __forceinline__ void forget(int& x) { asm volatile("" : "+r"(x)); }
 /// Four words of shared memory.

@@ -53,6 +53,8 @@ __device__ __forceinline__ void sum_tokens(const SumProblem& p, float4 (&parts)[
     int tokens = p.grid * p.grid, first = blockIdx.x * p.chunk;
     int end = first + p.chunk < tokens ? first + p.chunk : tokens;
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    dependent_wait();
+    dependent_launch();
     for (int token = first + row; row < rows && token < end; token += rows * AT_ONCE) {
         uint2 halves[AT_ONCE];
         float4 weights[AT_ONCE];
@@ -109,6 +111,8 @@ __device__ __forceinline__ float eight(const u32 (&weights)[4], const float* by)
 __device__ __forceinline__ void gate_channels(const GateProblem& p, float (&means)[MOST_CHANNELS],
                                               float (&squeezed)[MOST_SQUEEZED]) {
     int at = threadIdx.x, warp = at >> 5, lane = at & 31;
+    dependent_wait();
+    dependent_launch();
     if (at < p.channels) {
         long long sum = 0;
 #pragma unroll
@@ -163,6 +167,8 @@ __device__ __forceinline__ void convolve(const ConvProblem& p) {
     int channel = blockIdx.y * SLICE + threadIdx.x % (SLICE / 4) * 4;
     int strip = blockIdx.x * STRIPS + threadIdx.x / (SLICE / 4);
     int row = strip / of_row, column = strip % of_row * STRIP;
+    dependent_wait();
+    dependent_launch();
     if (channel >= p.channels || row >= grid_out) return;
     uint2 pixels[3][FROM];
 #pragma unroll
@@ -175,7 +181,7 @@ __device__ __forceinline__ void convolve(const ConvProblem& p) {
             if (there) pixels[dy][i] = load_halves(p.x + (y * p.grid + x) * p.channels + channel);
         }
     float4 sums[STRIP], gate = make_float4(1.0f, 1.0f, 1.0f, 1.0f), bias = load_floats(p.bias + channel);
-    if (p.gate) gate = load_floats(p.gate + channel);
+    if (p.gate) gate = *(const float4*)(p.gate + channel);  // by a launch of this frame: no `.nc`
 #pragma unroll
     for (int i = 0; i < STRIP; i++) sums[i] = bias;
 #pragma unroll
@@ -269,7 +275,6 @@ public:
         tile = warp % TILES, group = warp / TILES % GROUPS, part = warp / TILES / GROUPS;
         int steps = (p.depth + STEP - 1) / STEP, tiles = (p.columns + TILE - 1) / TILE;
         pitch = steps * 32 + 16;
-        fetch_tokens(p, steps);
         int own_tile = blockIdx.y * TILES + tile;
         bool there = own_tile < tiles;
         int first = steps * part / PARTS, end = steps * (part + 1) / PARTS;
@@ -282,6 +287,9 @@ public:
         bool stored = there && column < p.columns;
         float4 bias = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         if (stored && part == 0) bias = load_floats(p.bias + column);
+        dependent_wait();
+        dependent_launch();
+        fetch_tokens(p, steps);
         Sums sums;
         begin(sums, bias);
         int row = blockIdx.x * TOKENS + group * ROWS;

@@ -119,6 +119,11 @@ private:
         load_weights(ring[at], from + at * PACKED);
     }
 
+    __device__ __forceinline__ void fetch_first() {
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) fetch(i, own_up);
+    }
+
     /// Starts the copies of the pixels; zeros around the map.
     __device__ __forceinline__ void fetch_pixels(const BlockProblem& p) const {
         constexpr int UNITS = IN / 8, ALL = FROM_LINES * FROM_COLUMNS * UNITS;
@@ -260,10 +265,16 @@ private:
 public:
     __device__ __forceinline__ void run(const BlockProblem& p, u32 memory) {
         place(p, memory);
+        float2 bias = load_pair(p.bias + channel), factors = make_float2(1.0f, 1.0f), taps[TAPS];
+        Gate gate(lane, channel, shared + APART);
+        bool gated = !CHANGES && p.gate.sums;
+        // Where columns change, weights of two products are under way, and no register is left.
+        if (!CHANGES) fetch_first();
+        if (gated) gate.load(p.gate);
+        dependent_wait();
+        dependent_launch();
         fetch_pixels(p);
-        float2 taps[TAPS], bias = load_pair(p.bias + channel), factors = make_float2(1.0f, 1.0f);
-#pragma unroll
-        for (int i = 0; i < AHEAD; i++) fetch(i, own_up);
+        if (CHANGES) fetch_first();
         int column = warp * TILE + (lane & 3) * 4;
         u32 point[POINT_STEPS][4];
         float4 point_bias = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
@@ -272,9 +283,8 @@ public:
 #pragma unroll
             for (int i = 0; i < POINT_STEPS; i++) load_weights(point[i], own + i * PACKED);
             point_bias = load_floats(p.point_bias + column);
-        } else if (p.gate.sums) {
-            factors = Gate{lane, channel, shared + APART}.gate(p.gate, p.bias, p.grid * p.grid);
         }
+        if (gated) factors = gate.gate(p.gate, p.bias, p.grid * p.grid);
 #pragma unroll
         for (int i = 0; i < TAPS; i++) taps[i] = load_pair(p.weight + i * IN + channel);
         float4 up_bias[2] = {load_floats(p.up_bias + column + warp * TILE),

@@ -30,13 +30,16 @@ struct Excite {
     static constexpr u32 SQUEEZES = C * 4, EXCITED = SQUEEZES + SQUEEZED * 4, BYTES = EXCITED + SHARERS * C * 4;
     int lane, channel;  // this thread's first channel
     u32 shared;
+    u32 squeeze[OWN_ROWS][WORDS] = {}, excite[OWN_EXCITES] = {};
+    float bias[OWN_ROWS] = {};
 
-    /// The gate of this thread's channels: a thread has a channel's mean, a warp rows of the
-    /// squeeze, and threads with the same channels a part of the excite each.
-    __device__ __forceinline__ float2 gate(const GateProblem& p, const float* y_bias, int tokens) const {
+    __device__ __forceinline__ Excite(int lane, int channel, u32 shared)
+        : lane(lane), channel(channel), shared(shared) {}
+
+    /// Asks for all weights but the last bias: a warp has rows of the squeeze, and threads with the
+    /// same channels a part of the excite each.
+    __device__ __forceinline__ void load(const GateProblem& p) {
         int first = threadIdx.x >> 5, sharer = threadIdx.x / PAIRS;
-        u32 squeeze[OWN_ROWS][WORDS], excite[OWN_EXCITES];
-        float bias[OWN_ROWS];
 #pragma unroll
         for (int i = 0; i < OWN_ROWS; i++) {
             int row = first + i * WARPS < SQUEEZED ? first + i * WARPS : 0;
@@ -52,6 +55,11 @@ struct Excite {
             int row = sharer + i * SHARERS;
             excite[i] = row < SQUEEZED ? load_word(p.excite + row * C + channel) : 0;
         }
+    }
+
+    /// The gate of this thread's channels; a thread has a channel's mean.
+    __device__ __forceinline__ float2 gate(const GateProblem& p, const float* y_bias, int tokens) const {
+        int first = threadIdx.x >> 5, sharer = threadIdx.x / PAIRS;
         float2 of = load_pair(p.excite_bias + channel);
         if (threadIdx.x < C) {
             long long sum = 0;

@@ -174,3 +174,31 @@ fn a_fault_in_repvit_is_found() {
         assert!(column(&csv, "reason").iter().any(|reason| reason.starts_with(&why)), "{fault}");
     }
 }
+
+/// A kernel of a programmatic dependent launch that reads a map before it has waited for the kernel
+/// that writes it gives another result. Threads that never wait end the emulation.
+#[test]
+fn a_kernel_that_does_not_wait_for_the_one_before_it_is_found() {
+    let Some(fakes) = shared() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let csv = dir.path().join("early.csv");
+    let tested = |fault: &str, sm: &str| {
+        let mut command = selftest(fakes.dir(), &csv);
+        command.env("FAKE_FAULT", fault).env("FAKE_CUDA_SM", sm);
+        command.args(["--topics", "repvit", "--max-elements", "30000"]).assert()
+    };
+    let early = "repvit_reads_before_it_waits";
+    tested(early, "90").code(1);
+    let (kernels, cases) = (column(&csv, "kernel"), column(&csv, "case"));
+    let (verdicts, reasons) = (column(&csv, "verdict"), column(&csv, "reason"));
+    let failed: Vec<usize> = (0..cases.len()).filter(|at| verdicts[*at] == "failed").collect();
+    let [one] = failed[..] else { panic!("{kernels:?} {verdicts:?}") };
+    assert_eq!(kernels[one], "repvit modes");
+    assert_eq!(cases[one], "as wide as EdgeTAM, dependent");
+    assert!(reasons[one].contains("differ"), "{}", reasons[one]);
+    // In order, and so on other GPUs, all that a kernel reads is there.
+    tested(early, "89").success();
+    assert!(column(&csv, "kernel").iter().all(|kernel| kernel == "repvit whole"));
+    let some = "a thread has ended that did not wait for the previous kernel";
+    tested("repvit_waits_with_some_threads", "90").failure().stdout(contains(some));
+}

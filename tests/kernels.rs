@@ -133,10 +133,14 @@ fn large_cases_can_be_left_out_and_are_counted() {
     // Without the memory encoder at 512, whose kernels run at 16 x 16 tokens, with latents, and at
     // 6 x 6, without: 32 x 32 tokens take five times as long and add no code path.
     let (encoder, encoders) = of("memory-encoder", "60000", "0");
-    assert!(encoder.len() >= 5 && encoder.iter().all(|kernel| kernel == "memory encoder"));
-    // Two small trunks.
+    assert!(encoder.iter().filter(|kernel| *kernel == "memory encoder").count() >= 5);
+    assert!(encoder.iter().all(|kernel| kernel.starts_with("memory encoder")));
+    // Two small trunks, each also in both launch modes.
     let (trunks, repvits) = of("repvit", "128000", "1");
-    assert_eq!(trunks, ["repvit whole"; 2]);
+    assert_eq!(trunks, ["repvit whole", "repvit modes", "repvit modes"].repeat(2));
+    for modes in ["mask decoder modes", "memory encoder modes"] {
+        assert!(kernels.iter().chain(&encoder).any(|kernel| kernel == modes), "{modes}");
+    }
     for filter in ["bicubic", "antialiased", "bilinear"] {
         for element in ["f32", "f16"] {
             assert!(kernels.contains(&format!("preprocess {filter} {element}")), "{kernels:?}");

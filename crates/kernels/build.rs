@@ -140,7 +140,8 @@ fn constants_of(ptx: &str) -> Result<String, Box<dyn Error>> {
 }
 
 /// The kernels of a module: name, kinds of the parameters (p: pointer, i: 32-bit integer, f: float,
-/// m: tensor map), and threads of a block, where the source fixes them.
+/// m: tensor map), threads of a block, where the source fixes them, and whether it waits itself for the
+/// previous kernel (as a comment for GPUs that have such an instruction: src/dependent.rs).
 fn entries(ptx: &str) -> Result<String, String> {
     let mut all = String::new();
     for entry in ptx.split(".visible .entry ").skip(1) {
@@ -156,11 +157,14 @@ fn entries(ptx: &str) -> Result<String, String> {
                 line => return Err(format!("{name} has a parameter of another kind: {line}")),
             });
         }
-        let (bounds, _) = rest.split_once('{').ok_or("an entry without a body")?;
+        let (bounds, body) = rest.split_once('{').ok_or("an entry without a body")?;
+        let waits = body.contains("griddepcontrol.wait;");
         let threads = bounds.lines().find_map(|line| line.strip_prefix(".maxntid "));
         let threads = threads.and_then(|line| line.split(',').next());
         let threads = threads.map_or("None".to_owned(), |threads| format!("Some({threads})"));
-        all += &format!("Entry {{ name: {name:?}, parameters: {kinds:?}, threads: {threads} }}, ");
+        all += &format!(
+            "Entry {{ name: {name:?}, parameters: {kinds:?}, threads: {threads}, waits: {waits} }}, "
+        );
     }
     Ok(all)
 }

@@ -88,7 +88,7 @@ extern "C" void emulate_change(void** from, void* to);
 struct Fiber {
     void *stack, *args;
     unsigned id, thread, block;
-    bool done;
+    bool done, waited;
 };
 /// Lanes of a warp, a bit each: that there are, that may go on, that wait for the other lanes.
 struct Warp { u32 all, ready, met; };
@@ -132,6 +132,23 @@ struct Waiting {
         threads.clear();
     }
 };
+
+/// The previous kernel of a programmatic dependent launch ends as late as it may: when no thread of the block can go on without
+/// it. Then `at_end` does what it did. `must_wait`: the launch is such a one, and its threads must wait.
+static Waiting dependents;
+static bool ended, must_wait, one_waits;
+static std::function<void()> at_end;
+/// One thread may wait for all that its block does.
+static void wait_for_all() {
+    if (!ended) dependents.wait();
+    one_waits = true;
+}
+/// Every thread must wait.
+static void dependent_wait() {
+    if (!ended) dependents.wait();
+    me->waited = true;
+}
+static void dependent_launch() {}
 
 static void fibre() {
     for (;;) body(), me->done = true, rest(), leave();
@@ -198,12 +215,13 @@ static void run_block(unsigned threads, std::function<void()> thread) {
     for (unsigned& group : at_group) group = 0;
     for (unsigned i = 0; i < threads; i++) {
         Fiber& f = fibers[i];
-        f.id = i, f.done = false, f.thread = block_threads ? i % block_threads : i, f.block = first_block + block_of(i);
+        f.id = i, f.done = f.waited = false, f.thread = block_threads ? i % block_threads : i, f.block = first_block + block_of(i);
     }
     for (unsigned w = 0; w < count; w++) {
         const u32 all = threads - w * 32 < 32 ? (1u << (threads - w * 32)) - 1 : ~0u;
         warps[w] = {all, all, 0};
     }
+    ended = one_waits = false, dependents.threads.clear();
     unsigned last = count - 1;
     for (long step = 0;; step++) {
         if (step > 3000000) { printf("stuck\n"); exit(1); }
@@ -214,10 +232,15 @@ static void run_block(unsigned threads, std::function<void()> thread) {
             if (warps[w].ready) { ready[found++] = w; if (!by_chance) break; }
         }
         if (!found) {
-            bool done = true;
-            for (Fiber& f : fibers) done &= f.done;
-            if (done) return;
-            if (!more) { printf("deadlock\n"); exit(1); }
+            bool done = true, waited = true, any = false;
+            for (Fiber& f : fibers) done &= f.done, waited &= f.waited, any |= f.waited;
+            if (done && (waited || one_waits || (!any && !must_wait))) return;
+            if (done) { printf("a thread has ended that did not wait for the previous kernel\n"); exit(1); }
+            if (more) continue;
+            if (ended || dependents.threads.empty()) { printf("deadlock\n"); exit(1); }
+            ended = true;
+            if (at_end) at_end();
+            dependents.wake();
             continue;
         }
         last = ready[by_chance ? rng() % found : 0];

@@ -7,6 +7,7 @@ shared memory with a count of bank conflicts, and how a result is compared with 
 #include <sys/mman.h>
 #include <unistd.h>
 #include "machine.h"
+#include "dependents.h"
 typedef std::vector<double> Numbers;
 
 /// With the argument `shipped` a program runs few cases: those that the tests wait for.
@@ -112,6 +113,10 @@ template <class T> struct Stored {
 
 // ---- launches ----
 
+/// Of the next launch: what the kernel or one before it writes. Each thread must wait before it touches that.
+static std::vector<Region> dependent_on;
+template <class... T> static void depends_on(T&... tensors) { dependent_on = {Region{tensors.data(), tensors.count * sizeof tensors[0]}...}; }
+
 /// One block, as blockIdx says: with `bytes` of shared memory that begins at 1024 and holds nothing but NaNs.
 template <class F> static void one_block(int threads, u32 bytes, F kernel) {
     memory.assign(1024 + bytes, 0xff), unpublished.clear(), forget_copies();
@@ -120,7 +125,8 @@ template <class F> static void one_block(int threads, u32 bytes, F kernel) {
     late_products = rng() & 1, barriers.clear();
     for (auto& x : queue) x.clear();
 #endif
-    run_block(threads, kernel);
+    if (dependent_on.empty()) run_block(threads, kernel);
+    else run_dependent(dependent_on.data(), dependent_on.size(), [&] { run_block(threads, kernel); });
     for (auto& t : turns) if (t.arrived) { printf("a turn is left over\n"); exit(1); }
 }
 /// All blocks of a grid, or every EVERYth and the last one.
@@ -131,6 +137,7 @@ template <class F> static void launch(Dim grid, int threads, u32 bytes, F kernel
         if (at % every && at != last) continue;
         blockIdx = {x, y, z}, one_block(threads, bytes, kernel);
     }
+    dependent_on.clear();
 }
 
 /// The same of a kernel whose shared memory is an S.

@@ -44,7 +44,7 @@ static f16 tohalf(float f) { return host_half_bits(f); }
 static std::vector<unsigned char> memory;
 /// Whether copies land only when they are waited for.
 static bool late;
-struct Copy { u32 to; const void* from; int bytes; bool valid; };
+struct Copy { u32 to; const void* from; int bytes; bool valid, early; unsigned char then[16]; };
 /// What a thread has under way, in groups, and what it has not published.
 struct Copies { std::vector<std::vector<Copy>> groups; std::vector<Copy> open, landed; };
 static std::vector<Copies> copies;
@@ -56,13 +56,15 @@ static Copies& my_copies() {
 static std::vector<unsigned char> unpublished;
 static void land(const Copy& c) {
     if (c.to % c.bytes || c.to + c.bytes > memory.size() || ((size_t)c.from % c.bytes)) stop("bad copy");
-    if (c.valid) memcpy(&memory[c.to], c.from, c.bytes); else memset(&memory[c.to], 0, c.bytes);
+    if (c.valid) memcpy(&memory[c.to], c.early ? c.then : c.from, c.bytes); else memset(&memory[c.to], 0, c.bytes);
 #ifdef HOPPER
     unpublished.resize(memory.size()), memset(&unpublished[c.to], 1, c.bytes), my_copies().landed.push_back(c);
 #endif
 }
 static void copy(u32 to, const void* from, int bytes, bool valid) {
-    const Copy c{to, from, bytes, valid};
+    // What is copied before the thread has waited for the previous kernel may have been read before that ended.
+    Copy c{to, from, bytes, valid, valid && must_wait && !me->waited, {}};
+    if (c.early) memcpy(c.then, from, bytes);
     if (late) my_copies().open.push_back(c); else land(c);
 }
 static void copy16(u32 to, const void* from, bool valid) { copy(to, from, 16, valid); }

@@ -43,6 +43,8 @@ static void test(Case c) {
     Halves& to = c.in_place ? x : y;
     ReadProblem read{folded.data(), values.data(), sums.data(), parts.data(), n};
     WriteProblem write{x.data(), pe.data(), keys.data(), key_bias.data(), write_values.data(), bias.data(), norm_weight.data(), norm_bias.data(), to.data(), n};
+    if (c.write) depends_on(x, keys, key_bias, write_values, folded, y, sums, parts);
+    else depends_on(x, folded, sums, parts);
     launch({(unsigned)tiles, 1, 1}, IMAGE_THREADS, c.write ? 98304 : 65536, [&] { if (c.write) write_image(write, read, 1024); else read_image(x.data(), pe.data(), read, 1024); });
     double worst_y = 0, worst_read = 0, worst_top = 0, most_y = 0, top_score = 0;
     auto placed_of = [&](const std::vector<double>& of, bool rounded) { std::vector<double> r(of.size()); for (size_t i = 0; i < r.size(); i++) { r[i] = of[i] + half(pe.data()[i]); if (rounded) r[i] = half(tohalf(r[i])); } return r; };

@@ -70,6 +70,7 @@ static void gathered(int tiles, float height) {
         sums[(t * 64 + r) * 2] = height * normal(rng), sums[(t * 64 + r) * 2 + 1] = most;
         for (int d = 0; d < 16; d++) parts[(t * 8 + r % 8) * 128 + r / 8 * 16 + d] = most * normal(rng);
     }
+    depends_on(sums, parts, queries, out);
     launch<GatherShared>({8, 1, 1}, [&](GatherShared& s) {
         gather({sums.data(), parts.data(), value_bias.data(), turned.data(), out_bias.data(), queries.data(), weight.data(), bias.data(), out.data(), tiles}, s);
     });
@@ -92,9 +93,11 @@ static void gathered(int tiles, float height) {
 static void mlp() {
     Reals queries(2048, 1), bias(2048, 0.3), hidden(8 * 2048), narrow_bias(256, 0.3), sum(2048);
     Halves up(2048 * 256, 0.07), down(256 * 2048, 0.03);
+    depends_on(queries, hidden);
     launch<Up>({64, 1, 1}, [&](Up& s) { expand(queries.data(), up.data(), bias.data(), hidden.data(), s); });
     Numbers wanted = relu(linear(queries.values(), 256, up, bias));
     compare("mask_decoder_token_mlp_up", hidden, wanted, SINGLE);
+    depends_on(hidden, queries, sum);
     launch<Down>({32, 1, 1}, [&](Down& s) { narrow(hidden.data(), down.data(), narrow_bias.data(), queries.data(), sum.data(), s); });
     compare("mask_decoder_token_mlp_up, mask_decoder_token_mlp_down", sum, plus(linear(wanted, 2048, down, narrow_bias), queries.values()), SINGLE);
 }
@@ -131,6 +134,7 @@ struct Layers {
         compare("K", keys, fold(k, query), ROUNDED), compare("s", scores_bias, s, SINGLE), compare("V", values_out, V, ROUNDED);
     }
     void attend(float height) {
+        depends_on(sum, queries, keys, scores_bias, values_out, attended);
         launch<FoldShared>({16, 1, 1}, [&](FoldShared& s) {
             if (blockIdx.x < 8) Fold().write(problem(), blockIdx.x, s);
             else Fold().attend(problem(), blockIdx.x - 8, self.data(), self_bias.data(), attended.data(), s);
@@ -141,6 +145,7 @@ struct Layers {
         Numbers wanted = attention(linear(moved, 256, self, self_bias, 0, 256), linear(moved, 256, self, self_bias, 256, 256), linear(normed, 256, self, self_bias, 512, 256));
         compare("attended", attended, wanted, SINGLE);
         // Alone, of what the kernel in front has found, then of what it should have.
+        depends_on(attended, queries, turn_out, folded);
         launch<TurnShared>({8, 1, 1}, [&](TurnShared& s) {
             turn({attended.data(), turned.data(), out_bias.data(), queries.data(), turn_weight.data(), turn_bias.data(), tokens.data(), read_query.data(), read_bias.data(), read_key.data(),
                   turn_out.data(), folded.data()}, s);
@@ -155,6 +160,7 @@ struct Layers {
         compare("F", folded, fold(linear(plus(y, tokens.values()), 256, read_query, read_bias), read_key), ROUNDED);
     }
     void read() {
+        depends_on(sum, queries, keys, scores_bias, values_out, folded);
         launch<FoldShared>({16, 1, 1}, [&](FoldShared& s) {
             if (blockIdx.x < 8) Fold().write(problem(), blockIdx.x, s);
             else Fold().read(problem(), blockIdx.x - 8, read_query.data(), read_bias.data(), read_key.data(), folded.data(), s);
@@ -181,9 +187,13 @@ static void answers(Answers c) {
     if (c.score > 0) score_weight[256] = 8;
     if (c.kind == 3) iou_weight[2 * 257 + 256] = 60;
     iou_weight[256] = 99;  // of mask 0, which is no choice
-    for (int i = 0; i < 2; i++) launch<heads::InnerShared>({8, 4, 1}, [&](heads::InnerShared& s) {
-        heads::inner_layer(i ? rows[0].data() : tokens.data(), inner[i].data(), inner_bias[i].data(), rows[i].data(), i == 0, s);
-    });
+    for (int i = 0; i < 2; i++) {
+        depends_on(i ? rows[0] : tokens, rows[i]);
+        launch<heads::InnerShared>({8, 4, 1}, [&](heads::InnerShared& s) {
+            heads::inner_layer(i ? rows[0].data() : tokens.data(), inner[i].data(), inner_bias[i].data(), rows[i].data(), i == 0, s);
+        });
+    }
+    depends_on(rows[1], iou, each_iou, pointer, score, vector);
     launch<heads::AnswerShared>({4, 1, 1}, [&](heads::AnswerShared& s) {
         heads::answer({rows[1].data(), score_weight.data(), iou_weight.data(), hyper.data(), pointer_weight.data(), none.data(), iou.data(), each_iou.data(), pointer.data(), score.data(), vector.data(), c.probable}, s);
     });

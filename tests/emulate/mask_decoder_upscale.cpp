@@ -16,6 +16,7 @@ static void test(int grid, bool lazy, float score, float far = 0) {
     MasksProblem p{x.data(), hr0.data(), hr1.data(), weight1.data(), bias1.data(), norm_weight.data(), norm_bias.data(), weight2.data(), bias2.data(), vector.data(), of.data(), low.data(), grid};
     stored.watch(low);
     late = lazy;
+    depends_on(x, hr0, hr1, vector, of, low);
     launch({(unsigned)((tokens + TILE - 1) / TILE), 4, 1}, Masks::THREADS, Masks::SHARED, [&] { Masks m; m.run(p, 1024); });
     const bool present = score > 0;
     Numbers X = x.values(), W1 = weight1.values(), W2 = weight2.values(), wanted(side * side, -1024.0);

@@ -27,6 +27,7 @@ static void spread(int grid, bool late_copies, float mean, int stride = 1, float
     Halves x((size_t)grid * grid * 256, scale, mean), y((size_t)grid * grid * 256);
     Reals weight(49 * 256, 0.15), bias(256, 0.3f * scale), norm_weight(256, 0.3, 1), norm_bias(256, 0.3);
     std::vector<bool> computed(grid * grid);
+    depends_on(x, y);
     launch({(unsigned)(grid + 7) / 8, (unsigned)(grid + 3) / 4, 1}, SPREAD_THREADS, SPREAD_SHARED, [&] {
         if (threadIdx.x == 0) for (int i = 0; i < 32; i++) { int row = blockIdx.y * 4 + i / 8, column = blockIdx.x * 8 + i % 8; if (row < grid && column < grid) computed[row * grid + column] = true; }
         Spread().run({x.data(), weight.data(), bias.data(), norm_weight.data(), norm_bias.data(), y.data(), grid}, 1024);
@@ -57,6 +58,7 @@ static void mix(Case c) {
     Halves apart((size_t)tokens * (c.score ? 64 : 256));
     Halves& out = c.in_place ? x : apart;
     std::vector<bool> computed(tokens);
+    depends_on(y, x, score, apart);
     launch({(unsigned)(tokens + 31) / 32, 1, 1}, MIX_THREADS, MIX_SHARED, [&] {
         if (threadIdx.x == 0) for (unsigned i = blockIdx.x * 32; i < blockIdx.x * 32 + 32 && i < (unsigned)tokens; i++) computed[i] = true;
         if (c.score) Mix<true>().run({y.data(), x.data(), up.data(), up_bias.data(), down.data(), down_bias.data(), nullptr, tokens, out_weight.data(), out_bias.data(), score.data(), absent.data(), out.data()}, 1024);

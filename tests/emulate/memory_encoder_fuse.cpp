@@ -23,6 +23,7 @@ static void test(int grid, bool late_copies, float far = 0, int every = 1, int a
     std::vector<char> ran(tokens);
     int blocks = 0;
     const Dim grid_of{(unsigned)(grid + ACROSS - 1) / ACROSS, (unsigned)grid / DOWN, 1};
+    depends_on(wide, feat, x);
     launch(grid_of, JOIN_THREADS, JOIN_BYTES, [&] {
         if (threadIdx.x == 0 && ++blocks) for (int t = 0; t < tokens; t++) if (t / grid / DOWN == (int)blockIdx.y && t % grid / ACROSS == (int)blockIdx.x) ran[t] = 1;
         Join join; join.run(p, 1024);

@@ -104,6 +104,7 @@ static void mask(int grid, Low kind, float binary, float scale, float offset, in
     if (weights == FAINT) for (int o = 0; o < 4; o++) { bias1.data()[o] = 0.3f; for (int i = 0; i < 9; i++) weight1.data()[o * 9 + i] *= 2e-4f; }
     late = grid != 6;
     MaskProblem p{low.data(), of.data(), scale, offset, weight1.data(), bias1.data(), norm1_weight.data(), norm1_bias.data(), weight2.data(), bias2.data(), norm2_weight.data(), norm2_bias.data(), narrow.data(), grid};
+    depends_on(low, of, narrow);
     std::vector<bool> there = launched<Mask>(p, side, 16, every);
 
     std::vector<Near> high(high_side * high_side);
@@ -136,6 +137,7 @@ static void widen(int grid, bool lazy, float far, int every = 1, float loud = 1)
     narrow.fill([&](size_t) { return tohalf(normal(rng)); }), weight.fill([&](size_t) { return tohalf(normal(rng) / 12 * loud); });
     bias.fill(floats(0.3 * loud, far)), norm_weight.fill(floats(0.3, 1)), norm_bias.fill(floats(0.3, 0));
     late = lazy;
+    depends_on(narrow, wide);
     std::vector<bool> there = launched<Widen>(WidenProblem{narrow.data(), weight.data(), bias.data(), norm_weight.data(), norm_bias.data(), wide.data(), grid}, side, 64, every);
     std::vector<Near> x(narrow.count);
     for (size_t i = 0; i < x.size(); i++) x[i] = {half(narrow.data()[i]), 0};

@@ -92,17 +92,20 @@ struct Frame {
           parts((size_t)(tokens + 127) / 128 * 256 * 64) {}
 
     void attend(Layer& l) {
+        depends_on(memory, queries, sums, parts);
         launched({4, (unsigned)splits, 1}, 256, ATTEND_BYTES, [&] {
             Attend().run({memory.data(), l.norm_weight.data(), l.norm_bias.data(), l.kv.data(), positions.data(), queries.data(), sums.data(), parts.data(), tokens}, 1024);
         });
     }
     void mixes(Layer& l, Reals& latents) {
+        depends_on(sums, parts, latents, mixed, qkv);
         launched({32, 1, 1}, 512, MIX_BYTES, [&] {
             mix({sums.data(), parts.data(), splits, latents.data(), l.out.data(), l.ff_weight.data(), l.ff_bias.data(), l.up.data(), l.down.data(), l.self_weight.data(), l.self_bias.data(),
                  l.qkv.data(), mixed.data(), qkv.data()}, 1024);
         });
     }
     void selves(Layer& l, Next& n, bool another, Reals& to, Halves& result) {
+        depends_on(qkv, mixed, to, result);
         launched({32, 1, 1}, 512, SELF_BYTES, [&] {
             self({qkv.data(), mixed.data(), l.self_out.data(), l.self_ff_weight.data(), l.self_ff_bias.data(), l.self_up.data(), l.self_down.data(), n.weight.data(), n.bias.data(),
                   another ? n.query.data() : 0, to.data(), result.data()}, 1024);

@@ -36,6 +36,7 @@ static void conv(int grid, int channels, int stride, bool gated) {
     Halves x((size_t)grid * grid * channels, 1), y((size_t)side * side * channels);
     Reals weight(9 * channels, 0.3), bias(channels, 0.3), gate(channels, 0.2, 0.6);
     ConvProblem p{x.data(), weight.data(), bias.data(), gated ? gate.data() : nullptr, y.data(), grid, channels};
+    depends_on(x, gate, y);
     launch({(unsigned)(strips + STRIPS - 1) / STRIPS, (unsigned)(channels + SLICE - 1) / SLICE, 1}, CONV_THREADS, 0, [&] { stride == 1 ? convolve<1>(p) : convolve<2>(p); });
     Numbers wanted = convolved(x, weight, bias, grid, channels, stride);
     if (gated) for (size_t i = 0; i < wanted.size(); i++) wanted[i] *= gate.at(i % channels);
@@ -60,8 +61,10 @@ static void gate(int grid, int channels, int squeezed, int chunk) {
         return sum;
     });
     struct Parts { float4 of[SUM_THREADS]; };
+    depends_on(x, sums);
     launch_with<Parts>({(unsigned)(tokens + chunk - 1) / chunk, 1, 1}, SUM_THREADS, [&](Parts& parts) { sum_tokens({x.data(), edges.data(), sums.data(), grid, channels, chunk}, parts.of); });
     struct Means { float means[MOST_CHANNELS], squeezed[MOST_SQUEEZED]; };
+    depends_on(sums, found);
     launch_with<Means>({1, 1, 1}, GATE_THREADS, [&](Means& of) {
         gate_channels({sums.data(), bias.data(), squeeze.data(), squeeze_bias.data(), excite.data(), excite_bias.data(), found.data(), channels, squeezed, tokens}, of.means, of.squeezed);
     });
@@ -87,6 +90,7 @@ template <class Kind> static void gemm(const char* name, Epilogue epilogue, int 
     Halves tokens((size_t)rows * depth, 1), weight(columns * depth, 1 / sqrtf(depth)), packed_weight = packed(weight, columns, depth, 1), residual((size_t)rows * columns, 1), out((size_t)rows * columns);
     Reals bias(columns, 0.3);
     const u32 bytes = std::max(Kind::TOKENS * (u32)((depth + 15) / 16 * 32 + 16), GEMM_COLUMNS * 32u * 4);
+    depends_on(tokens, residual, out);
     launch({(unsigned)(rows + Kind::TOKENS - 1) / Kind::TOKENS, (unsigned)(columns + GEMM_COLUMNS - 1) / GEMM_COLUMNS, 1}, GEMM_THREADS, bytes, [&] {
         Kind().run({tokens.data(), packed_weight.data(), bias.data(), epilogue == RESIDUAL ? residual.data() : nullptr, out.data(), rows, columns, depth}, 1024);
     });

@@ -44,6 +44,7 @@ template <class Kind, int IN, int C> static void test(const char* name, int grid
             gates[c] = 1 / (1 + exp(-sum));
         }
     }
+    depends_on(x, sums, z, next);
     launch({(unsigned)(side + Kind::TILE_COLUMNS - 1) / Kind::TILE_COLUMNS, (unsigned)(side + Kind::TILE_LINES - 1) / Kind::TILE_LINES, 1}, Kind::THREADS, Kind::SHARED, [&] {
         Kind().run({x.data(), weight.data(), bias.data(), {excited ? sums.data() : nullptr, squeeze.data(), squeeze_bias.data(), excite.data(), excite_bias.data()}, point_packed.data(), point_bias.data(), up_packed.data(),
                     up_bias.data(), down_packed.data(), down_bias.data(), z.data(), edges.data(), gated ? next.data() : nullptr, grid}, 1024);

@@ -68,7 +68,7 @@ static void product(Op op) {
 }
 template <int R> static void wgmma_ss(float (&d)[R], u64 a, u64 b, int add) { product({d, R * 2, 0, a, b, add, true}); }
 template <int R> static void wgmma_rs(float (&d)[R], const u32 (&a)[4], u64 b) { product({d, R * 2, a, 0, b, 1, false}); }
-static void pdl_wait() {}
+static void pdl_wait() { wait_for_all(); }
 static void pdl_launch_dependents() {}
 static void wgmma_fence() {}
 static void wgmma_commit() { if (late_products) queue[me->id].push_back(pending[me->id]), pending[me->id].clear(); }

@@ -36,7 +36,9 @@ pub struct Function {
     gpu: Gpu,
     /// Shared memory of each launch beyond what the kernel declares, bytes.
     shared: u32,
-    /// Launched by programmatic dependent launch.
+    /// Waits itself for the previous kernel.
+    waits: bool,
+    /// Launched by programmatic dependent launch; only where `waits`.
     pdl: bool,
 }
 
@@ -107,11 +109,17 @@ impl Arg<'_> {
 }
 
 impl Module {
-    /// Loads `image`, unless it is loaded; `name` names it in errors.
+    /// Loads `image`, unless it is loaded; `name` names it in errors. Of PTX the driver is given
+    /// what `edit` makes of it, the same each time on this GPU.
     ///
     /// # Errors
     /// The driver's: PTX newer than the driver, or a GPU older than the image's architecture.
-    pub fn load(gpu: &Gpu, name: &str, image: Image) -> Result<Self> {
+    pub fn load(
+        gpu: &Gpu,
+        name: &str,
+        image: Image,
+        edit: impl FnOnce(String) -> String,
+    ) -> Result<Self> {
         if let Some(inner) = gpu.modules().find(image) {
             return Ok(Self { inner, gpu: gpu.clone() });
         }
@@ -121,7 +129,7 @@ impl Module {
                     what: format!("be given {name}"),
                     code: "this program's copy of it is damaged; install the program again".into(),
                 })?;
-                gpu.context().load_module(Ptx::from_src(text))
+                gpu.context().load_module(Ptx::from_src(edit(text)))
             }
             Image::Cubin(bytes) => gpu.context().load_module(Ptx::from_binary(bytes.to_vec())),
         };
@@ -133,11 +141,12 @@ impl Module {
 
     /// The kernel of that name, loaded to the device: its first launch loads nothing, as a capture
     /// needs. `parameters` has a letter for each parameter: p, a pointer; i, a 32-bit integer; f, a
-    /// float; m, a tensor map.
+    /// float; m, a tensor map. `waits`: the kernel waits itself for the previous one
+    /// (`griddepcontrol.wait`), so that it may be launched in [`LaunchMode::Pdl`].
     ///
     /// # Errors
     /// The module has no such kernel, or another error of the driver.
-    pub fn function(&self, name: &str, parameters: &'static str) -> Result<Function> {
+    pub fn function(&self, name: &str, parameters: &'static str, waits: bool) -> Result<Function> {
         self.gpu.bind()?;
         let inner = self.inner.load_function(name).tried(|| format!("find the kernel {name}"))?;
         // SAFETY: the function exists: the driver gave it above, and `inner` keeps its module
@@ -149,7 +158,7 @@ impl Module {
         .tried(|| format!("bring the kernel {name} to the device"))?;
         log::debug!("kernel {name}: {registers} registers");
         let (name, gpu) = (name.into(), self.gpu.clone());
-        Ok(Function { inner, name, parameters, gpu, shared: 0, pdl: false })
+        Ok(Function { inner, name, parameters, gpu, shared: 0, waits, pdl: false })
     }
 }
 
@@ -174,14 +183,16 @@ impl Function {
         Self { shared: bytes, ..self.clone() }
     }
 
-    /// The same kernel in another launch mode.
+    /// The same kernel in another launch mode; a kernel that does not wait itself stays
+    /// [`LaunchMode::Ordered`].
     ///
     /// # Safety
-    /// For [`LaunchMode::Pdl`], the kernel waits (`grid_wait` in its source) before it touches
-    /// anything that previous work reads or writes, and the previous work of the stream is a
-    /// kernel, no copy or fill.
+    /// For [`LaunchMode::Pdl`], the kernel waits (`dependent_wait` or `pdl_wait` in its source)
+    /// before it touches anything that previous work reads or writes, and the previous work of the
+    /// stream is a kernel, no copy or fill.
     pub unsafe fn with_mode(&self, mode: LaunchMode) -> Self {
-        Self { pdl: mode == LaunchMode::Pdl && mode.is_capturable(), ..self.clone() }
+        let pdl = mode == LaunchMode::Pdl && self.waits && mode.is_capturable();
+        Self { pdl, ..self.clone() }
     }
 
     /// Blocks of so many threads that a multiprocessor holds at once.

@@ -9,6 +9,7 @@ use std::thread::{self, ScopedJoinHandle};
 
 use anyhow::{Context, Result};
 
+use crate::dependent::{self, Dependents};
 use cuda::Gpu;
 use cuda::image::Image;
 use cuda::module::{Function, Module};
@@ -26,6 +27,8 @@ pub(super) struct Entry {
     pub parameters: &'static str,
     /// Threads of a block, where the source fixes them.
     pub threads: Option<u32>,
+    /// It waits itself for the previous kernel, where the GPU can ([`dependent`]).
+    pub waits: bool,
 }
 
 /// A topic's module as it is in the program.
@@ -44,6 +47,8 @@ struct Compiled {
 pub(super) struct KernelModule {
     pub topic: Topic,
     module: Module,
+    /// Its kernels wait as their entries say.
+    waits: bool,
 }
 
 impl KernelModule {
@@ -54,7 +59,7 @@ impl KernelModule {
     pub fn function(&self, name: &str) -> Result<Function> {
         let entry = self.topic.entry(name);
         let entry = entry.with_context(|| format!("no kernel {name} about {:?}", self.topic))?;
-        Ok(self.module.function(name, entry.parameters)?)
+        Ok(self.module.function(name, entry.parameters, entry.waits && self.waits)?)
     }
 }
 
@@ -101,7 +106,7 @@ pub(super) fn load(gpu: &Gpu, topics: &[Topic]) -> Result<(Vec<KernelModule>, St
     let modules: Vec<KernelModule> = thread::scope(|scope| {
         let begin = |topic: &Topic| {
             let topic = *topic;
-            scope.spawn(move || Ok(KernelModule { topic, module: from_ptx(gpu, topic)? }))
+            scope.spawn(move || from_ptx(gpu, topic))
         };
         let begun: Vec<_> = topics.iter().map(begin).collect();
         let end =
@@ -118,14 +123,17 @@ pub(super) fn load(gpu: &Gpu, topics: &[Topic]) -> Result<(Vec<KernelModule>, St
     Ok((modules, form.unwrap_or_default()))
 }
 
-fn from_ptx(gpu: &Gpu, topic: Topic) -> Result<Module> {
-    let Compiled { name, isa, target, deflated, .. } = topic.compiled();
+fn from_ptx(gpu: &Gpu, topic: Topic) -> Result<KernelModule> {
+    let Compiled { name, isa, target, kernels, deflated } = topic.compiled();
     let gpus = match target.strip_suffix('a') {
         Some(only) => format!("of {only} alone"),
         None => format!("of {target} or newer"),
     };
-    let module = Module::load(gpu, &format!("the kernels {name}.ptx"), Image::Ptx(deflated));
-    module.with_context(|| {
+    let (form, image) = (Dependents::of(target, gpu.facts().sm), Image::Ptx(deflated));
+    // What has no kernel that waits is the same text for all GPUs.
+    let edit = |ptx| if kernels.iter().any(|one| one.waits) { form.ptx(ptx) } else { ptx };
+    let module = Module::load(gpu, &format!("the kernels {name}.ptx"), image, edit);
+    let module = module.with_context(|| {
         format!(
             "the kernels need a driver that takes PTX {isa} (CUDA {} or newer) and a GPU {gpus}; \
              found a driver for CUDA {} and {} (sm {})",
@@ -134,7 +142,8 @@ fn from_ptx(gpu: &Gpu, topic: Topic) -> Result<Module> {
             gpu.facts().name,
             gpu.facts().sm
         )
-    })
+    })?;
+    Ok(KernelModule { topic, module, waits: form.waits() })
 }
 
 /// Modules that are loaded beside other work, and kept for whoever asks for them as long as this
@@ -194,8 +203,10 @@ fn cubin(gpu: &Gpu, sm: u32, topic: Topic) -> Result<KernelModule> {
     let name = topic.compiled().name;
     let found = CUBINS.iter().find(|(of, about, _)| *of == sm && *about == name);
     let (.., bytes) = found.with_context(|| format!("there is none of {name} for sm {sm}"))?;
-    let module = Module::load(gpu, &format!("the cubin of {name}"), Image::Cubin(bytes))?;
-    Ok(KernelModule { topic, module })
+    let module = Module::load(gpu, &format!("the cubin of {name}"), Image::Cubin(bytes), |_| {
+        String::new() // of PTX, which a cubin is not
+    })?;
+    Ok(KernelModule { topic, module, waits: sm >= dependent::SM })
 }
 
 /// The first CUDA whose driver takes PTX of this version: versions 7.x came with CUDA 11.x, 8.x
@@ -219,9 +230,12 @@ mod tests {
         digest.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The text that the program has.
-    fn ptx(topic: Topic) -> String {
-        Image::inflated(topic.compiled().deflated).unwrap()
+    impl Topic {
+        /// The text that the program has, and its target.
+        pub(crate) fn ptx(self) -> (String, &'static str) {
+            let Compiled { target, deflated, .. } = self.compiled();
+            (Image::inflated(deflated).unwrap(), target)
+        }
     }
 
     /// The list, and what it says of a module.
@@ -239,7 +253,7 @@ mod tests {
     #[test]
     fn the_ptx_belongs_to_its_source() {
         for topic in Topic::ALL {
-            let (ptx, (_, module)) = (ptx(topic), listed(topic));
+            let ((ptx, _), (_, module)) = (topic.ptx(), listed(topic));
             let (name, source) = (topic.compiled().name, module["source"].as_str().unwrap());
             let file = std::fs::read_to_string(format!("../../cuda/{name}.ptx")).unwrap();
             assert!(file == ptx, "{name}.ptx is not the text in the program");
@@ -283,7 +297,7 @@ mod tests {
             let defines = module.get("defines").map(words).unwrap_or_default();
             defines.iter().for_each(|define| made += &format!(" -D{define}"));
             let Compiled { name, kernels: own, .. } = topic.compiled();
-            let ptx = ptx(topic);
+            let (ptx, _) = topic.ptx();
             assert_eq!(ptx.lines().nth(2), Some(made.as_str()), "{name}: run scripts/kernels.py");
             assert_eq!(ptx.matches(".entry").count(), own.len(), "{name}");
             assert!(!own.is_empty(), "{name}");

@@ -3,11 +3,14 @@ Kernels and their arguments. [`arguments`] holds each launch to its PTX when thi
 [`Function::launch`] does so again for the kernel that it launches.
 */
 
+use std::cell::Cell;
+
 use anyhow::{Context, Result};
 
+use super::dependent;
 use super::images::{self, Entry, KernelModule, Topic};
 use cuda::module::{Arg, Function, Launch};
-use cuda::{Gpu, Stream};
+use cuda::{Gpu, LaunchMode, Stream};
 
 /// The arguments of a launch, in order: `arguments!(["bank_reset"]; View(&state), F32(age))`.
 ///
@@ -132,6 +135,37 @@ pub(crate) struct Kernel {
     threads: u32,
 }
 
+/// How chains of kernels are launched unless a test asks for one of the modes. Until a GPU has shown
+/// that programmatic dependent launch is faster, in order.
+pub(crate) const CHAIN_MODE: LaunchMode = LaunchMode::Ordered;
+
+/// Whether kernels of a chain can start early on this GPU, with this driver.
+pub(crate) fn chains_have_pdl(gpu: &Gpu) -> bool {
+    gpu.facts().sm >= dependent::SM && LaunchMode::Pdl.is_capturable()
+}
+
+/// Kernels that follow each other on a stream; nothing else is enqueued there before the last one.
+/// With [`LaunchMode::Pdl`] each but the first may start while the one before it runs, if it waits
+/// for that itself. The first follows work of any kind, which need be no kernel.
+#[derive(Debug)]
+pub(crate) struct Chain<'s> {
+    stream: &'s Stream,
+    mode: LaunchMode,
+    begun: Cell<bool>,
+}
+
+impl<'s> Chain<'s> {
+    /// A chain behind all work that was enqueued.
+    pub fn begin(stream: &'s Stream, mode: LaunchMode) -> Self {
+        Self { stream, mode, begun: Cell::new(false) }
+    }
+
+    /// The mode of the next launch.
+    fn next(&self) -> LaunchMode {
+        if self.begun.replace(true) { self.mode } else { LaunchMode::Ordered }
+    }
+}
+
 impl Modules {
     /// Loads them; `what` is their name in the log.
     ///
@@ -168,22 +202,27 @@ impl Kernel {
         Self { function: self.function.taking(shared), threads: self.threads }
     }
 
-    /// Enqueues a launch.
+    /// Enqueues a launch as the next one of a chain.
     ///
     /// # Errors
     /// Those of [`Function::launch`].
     ///
     /// # Safety
-    /// Each view has the elements that the kernel reads or writes for these arguments.
+    /// Each view has the elements that the kernel reads or writes for these arguments. Nothing but
+    /// launches of the chain was enqueued on its stream since it began.
     pub unsafe fn launch(
         &self,
         grid: (u32, u32, u32),
         args: &[Arg<'_>],
-        stream: &Stream,
+        chain: &Chain<'_>,
     ) -> Result<()> {
         let launch = Launch { grid, threads: self.threads };
+        // SAFETY: a kernel that does not wait itself gets no other mode. Where one waits, each thread
+        // does so before it touches memory that others write (cuda/ptx.cuh; the emulation checks
+        // it). In front of it is a kernel: the chain's, by the caller's promise.
+        let function = unsafe { self.function.with_mode(chain.next()) };
         // SAFETY: the caller's promise about the views; number and kinds are checked there.
-        Ok(unsafe { self.function.launch(launch, args, stream) }?)
+        Ok(unsafe { function.launch(launch, args, chain.stream) }?)
     }
 }
 

@@ -26,6 +26,7 @@ are compared with float64 references within a tolerance (`cuda/README.md`). `seg
 mod attention;
 mod bank;
 mod constants;
+mod dependent;
 mod device_weights;
 mod gemm;
 mod hiera;

@@ -1,5 +1,6 @@
 // The kernels of cuda/ for the stand-in driver, which opens this as libkernels.so.
 #include "emulate.h"
+#include "../../emulate/dependents.h"
 #include "kernel.h"
 
 #include "../../../cuda/preprocess.cu"
@@ -7,8 +8,9 @@
 #include "../../../cuda/bank.cu"
 #include "../../../cuda/hiera.cu"
 
-// Hopper's waits for the kernel in front, which has always ended here.
+// Hopper's waits for the kernel in front, before it reads a token.
 extern "C" void hiera_layernorm_hopper(const float* x, const float* weight, const float* bias, u16* out, i32 rows, i32 columns, const unsigned char* ahead, i32 lines) {
+    dependent_wait();
     hiera_layernorm(x, weight, bias, out, rows, columns, ahead, lines);
 }
 
@@ -22,9 +24,13 @@ void run(const Kernel& kernel, const Launch& of, void** values) {
     gridDim = {of.grid[0], of.grid[1], of.grid[2]}, blockDim = {of.threads, 1, 1};
     for (unsigned z = 0; z < gridDim.z; z++)
         for (unsigned y = 0; y < gridDim.y; y++)
-            for (unsigned x = 0; x < gridDim.x; x++) blockIdx = {x, y, z}, run_block(of.threads, [&] { kernel.call(values); });
+            for (unsigned x = 0; x < gridDim.x; x++) {
+                const auto block = [&] { blockIdx = {x, y, z}, run_block(of.threads, [&] { kernel.call(values); }); };
+                if (is_dependent(of, x, y, z)) run_dependent(of.written, of.regions, block);
+                else block();
+            }
 }
-#define KERNEL(name) {#name, call<name>, count(name), run, 0}
+#define KERNEL(name) {#name, call<name>, count(name), run, 0, writes(name)}
 const Kernel KERNELS[] = {
     KERNEL(preprocess_bicubic_f16),
     KERNEL(preprocess_bicubic_f32),
@@ -57,7 +63,18 @@ extern "C" const void* emulated(const char* ptx, const char* name) {
             if (!strcmp(table.first[i].name, name)) return &table.first[i];
     return nullptr;
 }
-extern "C" void emulate(const Kernel* kernel, const unsigned* grid, unsigned threads, unsigned shared, void** values) {
-    kernel->run(*kernel, {{grid[0], grid[1], grid[2]}, threads, shared}, values);
+// `written`: of a programmatic dependent launch, else null.
+extern "C" void emulate(const Kernel* kernel, const unsigned* grid, unsigned threads, unsigned shared, void** values, const Region* written,
+                        size_t regions) {
+    kernel->run(*kernel, {{grid[0], grid[1], grid[2]}, threads, shared, written, regions}, values);
+}
+extern "C" unsigned written_parameters(const Kernel* kernel) { return kernel->writes; }
+// Whether the PTX has a wait for the previous kernel in that entry: an instruction, no comment.
+extern "C" int waits(const char* ptx, const char* name) {
+    char entry[128];
+    snprintf(entry, sizeof entry, ".entry %s(", name);
+    const char *from = strstr(ptx, entry), *end = from ? strstr(from + 1, ".entry ") : nullptr;
+    const char* wait = from ? strstr(from, "\ngriddepcontrol.wait;") : nullptr;
+    return wait && (!end || wait < end);
 }
 extern "C" int parameters(const Kernel* kernel) { return kernel->parameters; }

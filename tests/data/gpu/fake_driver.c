@@ -182,14 +182,14 @@ int cuStreamBeginCapture_v2(struct stream* s, int mode) {
     LOCKED;
     (void)mode;
     if (!number("FAKE_CUDA_GRAPHS", 1)) return CAPTURE_UNSUPPORTED;
-    s->capturing = 1, s->capturer = pthread_self(), s->recorded.count = 0;
+    s->capturing = 1, s->capturer = pthread_self(), s->recorded.count = 0, s->pushed = HOST;
     return OK;
 }
 int cuStreamIsCapturing(struct stream* s, int* status) { return *status = s->capturing != 0, OK; }
 int cuStreamEndCapture(struct stream* s, void** g) {
     LOCKED;
     int was = s->capturing;
-    s->capturing = 0, *g = NULL;
+    s->capturing = 0, s->pushed = HOST, *g = NULL;
     if (was != 1) return CAPTURE_INVALIDATED;
     *g = malloc(sizeof(struct graph));
     struct graph* made = memcpy(*g, &s->recorded, sizeof(struct graph));
@@ -299,91 +299,4 @@ int cuEventElapsedTime(float* ms, struct event* a, struct event* b) {
     return *ms = (float)(b->ms - a->ms), OK;
 }
 
-// ---- kernels
-
-static long long masks;
-__attribute__((destructor)) static void end(void) {
-    if (masks && number("FAKE_CUDA_EXIT", 0)) abort();
-}
-
-typedef const void* emulated_fn(const char*, const char*);
-int cuModuleLoadData(void** m, const char* image) {
-    NEED_CONTEXT;
-    if (!kernels("emulate") || strncmp(image, "//", 2)) return INVALID_PTX;
-    say("module", strlen(image));
-    return *m = strdup(image), OK;
-}
-int cuModuleUnload(void* m) { LOCKED; return drain_all(), free(m), OK; }
-int cuModuleGetFunction(void** f, void* m, const char* name) {
-    NEED_CONTEXT;
-    emulated_fn* emulated = (emulated_fn*)kernels("emulated");
-    *f = emulated ? (void*)emulated(m, name) : NULL;
-    return *f ? OK : NOT_FOUND;
-}
-int cuFuncGetAttribute(int* v, int a, void* f) { return (void)a, (void)f, *v = 32, OK; }
-// Shared memory beyond 48 KiB a block is there for those who asked for it, and 227 KiB are all there is.
-enum { SHARED = 48 << 10, MOST_SHARED = 227 << 10, WITH_SHARED = 96 };
-static struct {
-    const void* kernel;
-    int bytes;
-} shared_of[WITH_SHARED];
-static int allowed(const void* f, int bytes) {
-    for (int i = 0; i < WITH_SHARED; i++)
-        if (shared_of[i].kernel == f) return bytes <= shared_of[i].bytes;
-    return bytes <= SHARED;
-}
-int cuFuncSetAttribute(void* f, int a, int v) {
-    NEED_CONTEXT;
-    if (a != 8 || v < 0 || v > MOST_SHARED) return INVALID_VALUE;
-    int i = 0;
-    while (i < WITH_SHARED && shared_of[i].kernel && shared_of[i].kernel != f) i++;
-    return i < WITH_SHARED ? (shared_of[i].kernel = f, shared_of[i].bytes = v, OK) : INVALID_VALUE;
-}
-int cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* n, void* f, int threads, size_t shared, unsigned flags) {
-    NEED_CONTEXT;
-    (void)flags;
-    // As with 168 registers a thread, which is what a block of 384 can have; a larger one has fewer.
-    const int fit = 65536 / (threads > 384 ? 65536 / threads : 168) / threads, room = (int)(shared ? (size_t)MOST_SHARED / shared : 32);
-    return *n = allowed(f, (int)shared) ? (fit < room ? fit : room) : 0, OK;
-}
-// A kernel's clusters are said by an attribute, of kind 4.
-struct launch {
-    unsigned grid[3], block[3], shared;
-    void* stream;
-    struct { int kind, pad, cluster[16]; }* attributes;
-    unsigned count;
-};
-int cuOccupancyMaxActiveClusters(int* n, void* f, const struct launch* of) {
-    NEED_CONTEXT;
-    if (of->count != 1 || of->attributes->kind != 4 || of->attributes->cluster[0] < 1) return INVALID_VALUE;
-    return *n = allowed(f, (int)of->shared) ? 132 / of->attributes->cluster[0] : 0, OK;
-}
-// Halves (6) in boxes of 64 columns, swizzled by 128 bytes (3). Of a map a launch keeps the first word, as of all arguments: it says where the rest
-// is, which nothing gives back, for a recording may come to it at any time. The emulation's kernels read it (TensorMap of tests/emulate/cluster.h).
-struct map { uint64_t from; int rows, columns, box_rows; };
-int cuTensorMapEncodeTiled(struct map** made, int type, unsigned rank, void* from, const uint64_t* sizes, const uint64_t* strides,
-                           const unsigned* box, const unsigned* steps, int interleave, int swizzle, int promotion, int outside) {
-    NEED_CONTEXT;
-    (void)promotion;
-    if (type != 6 || rank != 2 || interleave || swizzle != 3 || outside || steps[0] != 1 || steps[1] != 1) return INVALID_VALUE;
-    if ((uint64_t)made % 64 || (uint64_t)from % 16 || strides[0] % 16 || strides[0] != 2 * sizes[0]) return INVALID_VALUE;
-    if (box[0] != 64 || box[1] < 1 || box[1] > 256 || !inside(from, strides[0] * sizes[1])) return INVALID_VALUE;
-    struct map* kept = malloc(sizeof *kept);
-    *kept = (struct map){(uint64_t)from, (int)sizes[1], (int)sizes[0], (int)box[1]};
-    return *made = kept, OK;
-}
-int cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                   struct stream* s, void** values, void** extra) {
-    NEED_CONTEXT;
-    if (by != 1 || bz != 1 || !allowed(f, (int)shared) || extra || !gx || !gy || !gz || !bx || bx > 1024) return INVALID_VALUE;
-    struct op op = {.kind = KERNEL, .arg = f, .grid = {gx, gy, gz}, .threads = bx, .shared = shared};
-    const int count = ((parameters_fn*)kernels("parameters"))(f);
-    if (count > PARAMETERS) return INVALID_VALUE;
-    for (int i = 0; i < count; i++) op.words[i] = *(uint64_t*)values[i];
-    // The emulation's kernels begin with their name.
-    const char *name = *(const char**)f, *fault = getenv("FAKE_CUDA_FAULT");
-    say(name, gx * gy * gz);
-    masks += !strcmp(name, "mask_words");
-    if (fault && masks == number("FAKE_CUDA_FAULT_AT", 1) && !unlink(fault)) return lose_device();
-    return push(s, op);
-}
+#include "fake_kernels.h"

@@ -31,8 +31,15 @@ struct op {
     struct event* event;
     unsigned long version;
     unsigned grid[3], threads, shared;
+    int dependent;  // a programmatic dependent launch
     uint64_t words[PARAMETERS];
 };
+/// Memory that a kernel writes.
+struct region {
+    char* at;
+    size_t size;
+};
+enum { REGIONS = 32 };
 struct graph {
     int count;
     struct op work[WORK];
@@ -43,6 +50,10 @@ struct stream {
     struct graph recorded;
     struct op* queue;
     size_t first, last, room;
+    enum kind pushed;  // the last work, also of a recording
+    // Of the kernels of which each but the first was launched as dependent: none need have ended.
+    struct region written[REGIONS];
+    int regions;
 };
 struct event {
     double ms;
@@ -117,8 +128,9 @@ static int lose_device(void) {
 
 // ---- work
 
-typedef void emulate_fn(const void*, const unsigned*, unsigned, unsigned, void**);
+typedef void emulate_fn(const void*, const unsigned*, unsigned, unsigned, void**, const struct region*, size_t);
 typedef int parameters_fn(const void*);
+typedef unsigned written_fn(const void*);
 static void* kernels(const char* name) {
     static void* library;
     if (!library) library = dlopen("libkernels.so", RTLD_NOW);
@@ -131,7 +143,26 @@ static void let_in(int open) {
         if (blocks[i].at && blocks[i].mapped)
             mprotect(blocks[i].at - 256, blocks[i].mapped, open ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
-static void perform(struct op* op) {
+/// Adds what a kernel writes: from where its argument points on to the end of that memory.
+static void add_written(struct stream* s, const struct op* op) {
+    const unsigned bits = ((written_fn*)kernels("written_parameters"))(op->arg);
+    for (int i = 0; i < PARAMETERS; i++) {
+        char* at = (char*)op->words[i];
+        for (int b = 0; bits >> i & 1 && b < BLOCKS; b++) {
+            if (!blocks[b].at || blocks[b].on_host || at < blocks[b].at || at >= blocks[b].at + blocks[b].size) continue;
+            const struct region found = {at, (size_t)(blocks[b].at + blocks[b].size - at)};
+            int of = 0;
+            while (of < s->regions && s->written[of].at != at) of++;
+            if (of == REGIONS) abort();
+            s->written[of] = found, s->regions += of == s->regions;
+        }
+    }
+}
+/// Why a kernel cannot be launched as dependent, or null: it must wait itself, behind a kernel of this stream.
+static const char* no_dependent(struct stream* s, int waits) {
+    return !waits ? "its PTX has no wait" : !s || (s->pushed != KERNEL && s->pushed != DEVICE) ? "no kernel is in front of it" : NULL;
+}
+static void perform(struct stream* s, struct op* op) {
     void* values[PARAMETERS];
     let_in(op->kind != HOST);
     switch (op->kind) {
@@ -139,7 +170,10 @@ static void perform(struct op* op) {
         case DEVICE: op->fn(op->arg); break;
         case KERNEL:
             for (int i = 0; i < PARAMETERS; i++) values[i] = &op->words[i];
-            ((emulate_fn*)kernels("emulate"))(op->arg, op->grid, op->threads, op->shared, values);
+            if (s && !op->dependent) s->regions = 0;
+            if (s) add_written(s, op);
+            ((emulate_fn*)kernels("emulate"))(op->arg, op->grid, op->threads, op->shared, values, op->dependent ? s->written : NULL,
+                                              op->dependent ? (size_t)s->regions : 0);
             break;
         case STAGED:
         case COPY: memcpy(op->to, op->from, op->size); break;
@@ -157,7 +191,7 @@ static int step(struct stream* s) {
     struct op op = s->queue[s->first];
     if (op.kind == WAIT && op.event->done < op.version) return 0;
     s->first++;
-    perform(&op);
+    perform(s, &op);
     return 1;
 }
 static void reach(struct event* e, unsigned long version);
@@ -199,9 +233,10 @@ static int push(struct stream* s, struct op op) {
     if (s == NULL) {
         // The default stream: at once, behind everything.
         drain_all();
-        perform(&op);
+        perform(NULL, &op);
         return OK;
     }
+    s->pushed = op.kind;
     if (s->capturing) {
         if (s->capturing < 0 || s->recorded.count == WORK) return CAPTURE_INVALIDATED;
         s->recorded.work[s->recorded.count++] = op;

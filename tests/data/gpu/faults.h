@@ -29,7 +29,9 @@
     X(repvit_sums_edges_as_inner) \
     X(repvit_next_sums_edges_as_inner) \
     X(repvit_stride_begins_a_row_late) \
-    X(repvit_forgets_a_part_of_the_depth)
+    X(repvit_forgets_a_part_of_the_depth) \
+    X(repvit_reads_before_it_waits) \
+    X(repvit_waits_with_some_threads)
 
 // The expression `right`, or `wrong` where FAKE_FAULT is `name`.
 #define FAULT(name, right, wrong) (faults::name ? (wrong) : (right))

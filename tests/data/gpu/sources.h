@@ -2,6 +2,7 @@
 // thread, tensor cores as in tests/emulate/machine.h.
 #pragma once
 #include "../../emulate/cluster.h"
+#include "../../emulate/dependents.h"
 #include "kernel.h"
 
 static float rsqrtf(float x) { return reciprocal_root(x); }
@@ -36,8 +37,9 @@ static void run(const Kernel& kernel, const Launch& of, void** values) {
             for (unsigned x = 0; x < of.grid[0]; x++) {
                 memory.assign(bytes, 0xff), unpublished.clear(), forget_copies(), barriers.clear(), late_products = false;
                 forget_turns(), blockIdx = {x, y, z};
-                run_block(of.threads, thread);
+                if (is_dependent(of, x, y, z)) run_dependent(of.written, of.regions, [&] { run_block(of.threads, thread); });
+                else run_block(of.threads, thread);
             }
 }
-#define SOURCE(space, name) {#name, call<space::name>, count(space::name), run, 0}
-#define CLUSTER(space, name, blocks) {#name, call<space::name>, count(space::name), run, blocks}
+#define SOURCE(space, name) {#name, call<space::name>, count(space::name), run, 0, writes(space::name)}
+#define CLUSTER(space, name, blocks) {#name, call<space::name>, count(space::name), run, blocks, writes(space::name)}

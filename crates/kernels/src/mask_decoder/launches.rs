@@ -14,9 +14,9 @@ use super::{MaskDecoder, MaskDecoderOutputs, Model};
 use crate::constants::constant;
 use crate::device_weights::Affine;
 use crate::images::Topic;
-use crate::kernel::{Kernel, Modules, arguments};
+use crate::kernel::{Chain, Kernel, Modules, arguments};
 use crate::{blocks, int};
-use cuda::{Gpu, Stream, View};
+use cuda::{Gpu, View};
 use vos::bundle::mask_decoder::{CROSS, HEADS, HIDDEN, MASKS, NARROW, ROWS, TOKENS, WIDTH};
 
 /// Image tokens of a block of `mask_decoder_upscale_masks`.
@@ -107,7 +107,7 @@ impl MaskDecoder {
         &self,
         image: &View,
         attn: &TokenToImageAttn,
-        stream: &Stream,
+        chain: &Chain,
     ) -> Result<()> {
         let Model { kernels, weights, .. } = &*self.model;
         let Scratch { softmax_stats, partial_values, .. } = &self.scratch;
@@ -126,7 +126,7 @@ impl MaskDecoder {
         // SAFETY: the arguments match mask_decoder_token_to_image_attn. Sizes are checked: the image
         // in `enqueue`, the weights when they are loaded; `softmax_stats` and `partial_values` have
         // room for every tile of the launch.
-        unsafe { kernels.token_to_image_attn.launch(grid, &args, stream) }
+        unsafe { kernels.token_to_image_attn.launch(grid, &args, chain) }
     }
 
     /// Image-to-token attention of `layer`, fused with the partial token-to-image attention of
@@ -136,7 +136,7 @@ impl MaskDecoder {
         image: &View,
         layer: &Layer,
         next: &TokenToImageAttn,
-        stream: &Stream,
+        chain: &Chain,
     ) -> Result<()> {
         let Model { kernels, weights, .. } = &*self.model;
         let Scratch {
@@ -170,7 +170,7 @@ impl MaskDecoder {
         let grid = (blocks(tokens, TILE)?, 1, 1);
         // SAFETY: as in `token_to_image_attn`; `image` is checked in `enqueue`, or is the scratch's
         // image, which has the same size.
-        unsafe { kernels.image_to_token_attn.launch(grid, &args, stream) }
+        unsafe { kernels.image_to_token_attn.launch(grid, &args, chain) }
     }
 
     /// Merges the tiles' partial softmax sums, then applies output projection, residual and layer
@@ -180,7 +180,7 @@ impl MaskDecoder {
         attn: &TokenToImageAttn,
         queries: &View,
         out: &View,
-        stream: &Stream,
+        chain: &Chain,
     ) -> Result<()> {
         let Scratch { softmax_stats, partial_values, .. } = &self.scratch;
         let tiles = self.tokens().div_ceil(TILE);
@@ -201,12 +201,12 @@ impl MaskDecoder {
         // SAFETY: the arguments match mask_decoder_combine_splits: as many tiles as the kernels over
         // the image wrote, weights whose sizes were checked when they were loaded, and tokens of the
         // scratch or the weights.
-        unsafe { self.model.kernels.combine_splits.launch(grid, &args, stream) }
+        unsafe { self.model.kernels.combine_splits.launch(grid, &args, chain) }
     }
 
     /// The tokens' MLP: up-projection, down-projection, residual add. The layer norm follows in the
     /// next kernel.
-    pub(super) fn token_mlp(&self, layer: &Layer, queries: &View, stream: &Stream) -> Result<()> {
+    pub(super) fn token_mlp(&self, layer: &Layer, queries: &View, chain: &Chain) -> Result<()> {
         let Kernels { token_mlp_up, token_mlp_down, .. } = &self.model.kernels;
         let Scratch { hidden, sum, .. } = &self.scratch;
         let Affine { weight, bias } = &layer.up;
@@ -215,12 +215,12 @@ impl MaskDecoder {
         let grid = (MLP_UP_BLOCKS, 1, 1);
         // SAFETY: the arguments match mask_decoder_token_mlp_up: scratch, and weights whose sizes
         // were checked when they were loaded.
-        unsafe { token_mlp_up.launch(grid, &args, stream) }?;
+        unsafe { token_mlp_up.launch(grid, &args, chain) }?;
         let Affine { weight, bias } = &layer.down;
         let args = arguments!(["mask_decoder_token_mlp_down"]; Views[5]([hidden, weight, bias, queries, sum]));
         let grid = (MLP_DOWN_BLOCKS, 1, 1);
         // SAFETY: as above, for mask_decoder_token_mlp_down.
-        unsafe { token_mlp_down.launch(grid, &args, stream) }
+        unsafe { token_mlp_down.launch(grid, &args, chain) }
     }
 
     /// Arguments shared by the two kernels that fold the tokens' keys and values into the
@@ -248,7 +248,7 @@ impl MaskDecoder {
     }
 
     /// After layer 0: layer norm, keys and values for the image, and self-attention of layer 1.
-    pub(super) fn fold_self_attn(&self, queries: &View, stream: &Stream) -> Result<()> {
+    pub(super) fn fold_self_attn(&self, queries: &View, chain: &Chain) -> Result<()> {
         let Model { kernels, weights, .. } = &*self.model;
         let Affine { weight, bias } = &weights.self_attn.qkv;
         let args = arguments!(
@@ -259,17 +259,12 @@ impl MaskDecoder {
         let grid = (2 * TOKENS as u32, 1, 1);
         // SAFETY: the arguments match mask_decoder_fold_self_attn: scratch, and weights whose sizes
         // were checked when they were loaded.
-        unsafe { kernels.fold_self_attn.launch(grid, &args, stream) }
+        unsafe { kernels.fold_self_attn.launch(grid, &args, chain) }
     }
 
     /// Output projection, residual and norm of layer 1's self-attention; then the folded queries of
     /// its token-to-image attention.
-    pub(super) fn token_self_attn(
-        &self,
-        queries: &View,
-        out: &View,
-        stream: &Stream,
-    ) -> Result<()> {
+    pub(super) fn token_self_attn(&self, queries: &View, out: &View, chain: &Chain) -> Result<()> {
         let Model { kernels, weights, .. } = &*self.model;
         let Scratch { attended, folded, .. } = &self.scratch;
         let (self_attn, QueryKeyProj { query, key }) = (&weights.self_attn, &weights.query_key);
@@ -292,12 +287,12 @@ impl MaskDecoder {
         // SAFETY: the arguments match mask_decoder_token_self_attn: scratch, and weights whose sizes
         // were checked when they were loaded; `out` does not overlap `queries`, which all blocks
         // read.
-        unsafe { kernels.token_self_attn.launch(grid, &args, stream) }
+        unsafe { kernels.token_self_attn.launch(grid, &args, chain) }
     }
 
     /// After layer 1: layer norm, keys and values for the image, and the folded queries of the last
     /// token-to-image attention.
-    pub(super) fn fold_token_to_image(&self, queries: &View, stream: &Stream) -> Result<()> {
+    pub(super) fn fold_token_to_image(&self, queries: &View, chain: &Chain) -> Result<()> {
         let Model { kernels, weights, .. } = &*self.model;
         let QueryKeyProj { query, key } = &weights.last_query_key;
         let args = arguments!(
@@ -308,7 +303,7 @@ impl MaskDecoder {
         let grid = (2 * TOKENS as u32, 1, 1);
         // SAFETY: the arguments match mask_decoder_fold_token_to_image: scratch, and weights whose
         // sizes were checked when they were loaded.
-        unsafe { kernels.fold_token_to_image.launch(grid, &args, stream) }
+        unsafe { kernels.fold_token_to_image.launch(grid, &args, chain) }
     }
 
     /// Output heads: objectness, predicted IoUs, hypernetwork vector, object pointer.
@@ -316,7 +311,7 @@ impl MaskDecoder {
         &self,
         decoded: &View,
         outputs: &MaskDecoderOutputs,
-        stream: &Stream,
+        chain: &Chain,
     ) -> Result<()> {
         let Model { kernels, weights, shape } = &*self.model;
         let Scratch { rows: [a, b], vector, .. } = &self.scratch;
@@ -334,7 +329,7 @@ impl MaskDecoder {
             let grid = (HEAD_ROWS, HEADS_BLOCKS, 1);
             // SAFETY: the arguments match mask_decoder_head_mlps: scratch, and weights whose sizes
             // were checked when they were loaded.
-            unsafe { kernels.head_mlps.launch(grid, &args, stream) }?;
+            unsafe { kernels.head_mlps.launch(grid, &args, chain) }?;
         }
         let args = arguments!(
             ["mask_decoder_head_outputs"];
@@ -353,7 +348,7 @@ impl MaskDecoder {
         );
         let grid = (HEADS_BLOCKS, 1, 1);
         // SAFETY: as above, for mask_decoder_head_outputs; `enqueue` checked the outputs.
-        unsafe { kernels.head_outputs.launch(grid, &args, stream) }
+        unsafe { kernels.head_outputs.launch(grid, &args, chain) }
     }
 
     /// Mask logits: the upscaled image times the hypernetwork vector of the selected mask.
@@ -361,7 +356,7 @@ impl MaskDecoder {
         &self,
         [hr0, hr1]: [&View; 2],
         outputs: &MaskDecoderOutputs,
-        stream: &Stream,
+        chain: &Chain,
     ) -> Result<()> {
         let Model { kernels, weights, shape } = &*self.model;
         let (masks, scratch) = (&weights.masks, &self.scratch);
@@ -384,6 +379,6 @@ impl MaskDecoder {
         let grid = (blocks(self.tokens(), MASK_TILE)?, PIXELS, 1);
         // SAFETY: the arguments match mask_decoder_upscale_masks. Sizes are checked: features and
         // outputs in `enqueue`, the weights when they are loaded; the scratch has the same shape.
-        unsafe { kernels.upscale_masks.launch(grid, &args, stream) }
+        unsafe { kernels.upscale_masks.launch(grid, &args, chain) }
     }
 }

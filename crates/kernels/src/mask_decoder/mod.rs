@@ -26,8 +26,9 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 
+use super::kernel::{CHAIN_MODE, Chain};
 use super::{Output, int, need_exactly};
-use cuda::{Element, Gpu, Stream, View};
+use cuda::{Element, Gpu, LaunchMode, Stream, View};
 use launches::Kernels;
 use scratch::Scratch;
 use vos::bundle::mask_decoder::{CHOICES, MIDDLE, NARROW, WIDTH};
@@ -139,6 +140,18 @@ impl MaskDecoder {
         outputs: &MaskDecoderOutputs,
         stream: &Stream,
     ) -> Result<()> {
+        self.enqueue_in(CHAIN_MODE, image, [hr0, hr1], outputs, stream)
+    }
+
+    /// The same in a launch mode.
+    fn enqueue_in(
+        &self,
+        mode: LaunchMode,
+        image: &View,
+        [hr0, hr1]: [&View; 2],
+        outputs: &MaskDecoderOutputs,
+        stream: &Stream,
+    ) -> Result<()> {
         let MaskDecoderShape { grid, .. } = self.model.shape;
         let tokens = self.tokens();
         need_exactly(image, HALF * tokens * WIDTH, ALIGNMENT, "the decoder's image")?;
@@ -153,19 +166,20 @@ impl MaskDecoder {
         let Model { weights, .. } = &*self.model;
         let Weights { started, layers: [first, second], last, .. } = weights;
         let [a, b] = &self.scratch.queries;
-        self.token_to_image_attn(image, &first.token_to_image, stream)?;
-        self.combine_splits(&first.token_to_image, started, a, stream)?;
-        self.token_mlp(first, a, stream)?;
-        self.fold_self_attn(b, stream)?;
-        self.token_self_attn(b, a, stream)?;
-        self.image_to_token_attn(image, first, &second.token_to_image, stream)?;
-        self.combine_splits(&second.token_to_image, a, b, stream)?;
-        self.token_mlp(second, b, stream)?;
-        self.fold_token_to_image(a, stream)?;
+        let chain = &Chain::begin(stream, mode);
+        self.token_to_image_attn(image, &first.token_to_image, chain)?;
+        self.combine_splits(&first.token_to_image, started, a, chain)?;
+        self.token_mlp(first, a, chain)?;
+        self.fold_self_attn(b, chain)?;
+        self.token_self_attn(b, a, chain)?;
+        self.image_to_token_attn(image, first, &second.token_to_image, chain)?;
+        self.combine_splits(&second.token_to_image, a, b, chain)?;
+        self.token_mlp(second, b, chain)?;
+        self.fold_token_to_image(a, chain)?;
         // In place: a block reads its tile before it writes it.
-        self.image_to_token_attn(&self.scratch.image, second, last, stream)?;
-        self.combine_splits(last, a, b, stream)?;
-        self.head_outputs(b, outputs, stream)?;
-        self.upscale_masks([hr0, hr1], outputs, stream)
+        self.image_to_token_attn(&self.scratch.image, second, last, chain)?;
+        self.combine_splits(last, a, b, chain)?;
+        self.head_outputs(b, outputs, chain)?;
+        self.upscale_masks([hr0, hr1], outputs, chain)
     }
 }

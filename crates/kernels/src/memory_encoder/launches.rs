@@ -15,9 +15,9 @@ use super::scratch::{LatentScratch, SPLIT, Scratch};
 use super::weights::{Block, Convolution, Join, Latents, Layer};
 use crate::device_weights::Affine;
 use crate::images::Topic;
-use crate::kernel::{Kernel, Modules, arguments};
+use crate::kernel::{Chain, Kernel, Modules, arguments};
 use crate::{blocks, int};
-use cuda::{Gpu, Stream, View};
+use cuda::{Gpu, View};
 use vos::bundle::MemoryEncoderShape;
 use vos::bundle::memory_encoder::LATENTS;
 
@@ -83,7 +83,7 @@ impl Kernels {
 
 impl MemoryEncoder {
     /// The mask of `low`, and its first two convolutions.
-    pub(super) fn mask_convs(&self, low: &View, binary: &View, stream: &Stream) -> Result<()> {
+    pub(super) fn mask_convs(&self, low: &View, binary: &View, chain: &Chain) -> Result<()> {
         let [first, second] = &self.weights.mask;
         let args = arguments!(
             ["memory_encoder_mask_convs"];
@@ -106,11 +106,11 @@ impl MemoryEncoder {
         // SAFETY: the arguments are memory_encoder_mask_convs's own; logits and the choice of masks
         // were measured in `enqueue`, the weights where they were loaded, and the result has room
         // for every pixel of the map's side.
-        unsafe { self.kernels.mask_convs.launch(grid, &args, stream) }
+        unsafe { self.kernels.mask_convs.launch(grid, &args, chain) }
     }
 
     /// The third convolution.
-    pub(super) fn mask_downsample(&self, stream: &Stream) -> Result<()> {
+    pub(super) fn mask_downsample(&self, chain: &Chain) -> Result<()> {
         let Convolution { product, norm } = &self.weights.widen;
         let Scratch { narrow, wide, .. } = &self.scratch;
         let args = arguments!(
@@ -126,11 +126,11 @@ impl MemoryEncoder {
         let grid = tiles(2 * self.shape.grid, MASK_TILE)?;
         // SAFETY: the arguments are memory_encoder_mask_downsample's own, weights that were
         // measured where they were loaded and scratch of the same shape.
-        unsafe { self.kernels.mask_downsample.launch(grid, &args, stream) }
+        unsafe { self.kernels.mask_downsample.launch(grid, &args, chain) }
     }
 
     /// The fourth, and mask and features together.
-    pub(super) fn fuse_mask_and_features(&self, feat: &View, stream: &Stream) -> Result<()> {
+    pub(super) fn fuse_mask_and_features(&self, feat: &View, chain: &Chain) -> Result<()> {
         let Join { mask: Convolution { product, norm }, projections: [mask, feature], bias } =
             &self.weights.join;
         let args = arguments!(
@@ -151,11 +151,11 @@ impl MemoryEncoder {
         // SAFETY: the arguments are memory_encoder_fuse_mask_and_features's own; the features were
         // measured in `enqueue`, the weights where they were loaded, and the scratch is of the same
         // shape.
-        unsafe { self.kernels.fuse_mask_and_features.launch(grid, &args, stream) }
+        unsafe { self.kernels.fuse_mask_and_features.launch(grid, &args, chain) }
     }
 
     /// What a token's neighbours say.
-    pub(super) fn dwconv7x7(&self, block: &Block, stream: &Stream) -> Result<()> {
+    pub(super) fn dwconv7x7(&self, block: &Block, chain: &Chain) -> Result<()> {
         let Convolution { product, norm } = &block.spread;
         let Scratch { x, y, .. } = &self.scratch;
         let args = arguments!(
@@ -172,11 +172,11 @@ impl MemoryEncoder {
         // SAFETY: the arguments are memory_encoder_dwconv7x7's own, weights that were measured
         // where they were loaded and scratch of the same shape; it reads `x`, of which it writes
         // nothing.
-        unsafe { self.kernels.dwconv7x7.launch(grid, &args, stream) }
+        unsafe { self.kernels.dwconv7x7.launch(grid, &args, chain) }
     }
 
     /// A block's MLP, in place.
-    pub(super) fn convnext_mlp(&self, block: &Block, stream: &Stream) -> Result<()> {
+    pub(super) fn convnext_mlp(&self, block: &Block, chain: &Chain) -> Result<()> {
         let Scratch { x, y, .. } = &self.scratch;
         let args = arguments!(
             ["memory_encoder_convnext_mlp"];
@@ -192,7 +192,7 @@ impl MemoryEncoder {
         // SAFETY: the arguments are memory_encoder_convnext_mlp's own, weights that were measured
         // where they were loaded and scratch of the same shape; a block reads no tokens of `x` but
         // those that it writes.
-        unsafe { self.kernels.convnext_mlp.launch(self.mixing()?, &args, stream) }
+        unsafe { self.kernels.convnext_mlp.launch(self.mixing()?, &args, chain) }
     }
 
     /// The last block's MLP, and the tokens of the memory.
@@ -201,7 +201,7 @@ impl MemoryEncoder {
         block: &Block,
         score: &View,
         memory: &View,
-        stream: &Stream,
+        chain: &Chain,
     ) -> Result<()> {
         let Scratch { x, y, .. } = &self.scratch;
         let Affine { weight, bias } = &self.weights.out;
@@ -222,7 +222,7 @@ impl MemoryEncoder {
         );
         // SAFETY: as in `mix`, memory_encoder_convnext_mlp_proj's own; the score was measured in
         // `enqueue`, as was the memory, unless it is the scratch's.
-        unsafe { self.kernels.convnext_mlp_proj.launch(self.mixing()?, &args, stream) }
+        unsafe { self.kernels.convnext_mlp_proj.launch(self.mixing()?, &args, chain) }
     }
 
     /// Latents read all tokens of the memory.
@@ -231,7 +231,7 @@ impl MemoryEncoder {
         work: &LatentScratch,
         layer: &Layer,
         queries: &View,
-        stream: &Stream,
+        chain: &Chain,
     ) -> Result<()> {
         let (latents, kernels) = self.of_latents()?;
         let args = arguments!(
@@ -249,7 +249,7 @@ impl MemoryEncoder {
         let grid = (blocks(LATENTS, ATTEND_TILE)?, blocks(self.tokens(), SPLIT)?, 1);
         // SAFETY: the arguments are perceiver_1d_cross_attn's own, weights that were measured where
         // they were loaded and scratch; sums and parts have room for every split of the launch.
-        unsafe { kernels.cross_attn.launch(grid, &args, stream) }
+        unsafe { kernels.cross_attn.launch(grid, &args, chain) }
     }
 
     /// `before` and what was read, and the MLP behind.
@@ -258,7 +258,7 @@ impl MemoryEncoder {
         work: &LatentScratch,
         layer: &Layer,
         before: &View,
-        stream: &Stream,
+        chain: &Chain,
     ) -> Result<()> {
         let (_, kernels) = self.of_latents()?;
         let args = arguments!(
@@ -281,7 +281,7 @@ impl MemoryEncoder {
         // SAFETY: the arguments are perceiver_1d_mlp's own: as many splits as `attend` wrote,
         // weights that were measured where they were loaded, and latents of the scratch or the
         // weights.
-        unsafe { kernels.mlp.launch(self.latent_blocks()?, &args, stream) }
+        unsafe { kernels.mlp.launch(self.latent_blocks()?, &args, chain) }
     }
 
     /// Latents read each other; then the second MLP, and what comes next of them: queries, or
@@ -292,7 +292,7 @@ impl MemoryEncoder {
         layer: &Layer,
         (norm, query): (&Affine, Option<&View>),
         result: &View,
-        stream: &Stream,
+        chain: &Chain,
     ) -> Result<()> {
         let (_, kernels) = self.of_latents()?;
         let args = arguments!(
@@ -313,7 +313,7 @@ impl MemoryEncoder {
         // SAFETY: the arguments are perceiver_1d_self_attn's own, which takes a null pointer for no
         // query; weights were measured where they were loaded, and the result is the scratch's or
         // half of what was measured in `enqueue`: 256 latents either way.
-        unsafe { kernels.self_attn.launch(self.latent_blocks()?, &args, stream) }
+        unsafe { kernels.self_attn.launch(self.latent_blocks()?, &args, chain) }
     }
 
     /// Latents read a window each.
@@ -321,7 +321,7 @@ impl MemoryEncoder {
         &self,
         work: &LatentScratch,
         result: &View,
-        stream: &Stream,
+        chain: &Chain,
     ) -> Result<()> {
         let (latents, kernels) = self.of_latents()?;
         let args = arguments!(
@@ -336,7 +336,7 @@ impl MemoryEncoder {
         let grid = (blocks(LATENTS, WINDOW_TILE)?, 1, 1);
         // SAFETY: the arguments are perceiver_2d_window_attn' own, weights that were measured where
         // they were loaded, scratch of the same shape, and half of what was measured in `enqueue`.
-        unsafe { kernels.window_attn.launch(grid, &args, stream) }
+        unsafe { kernels.window_attn.launch(grid, &args, chain) }
     }
 
     fn of_latents(&self) -> Result<(&Latents, &PerceiverKernels)> {

@@ -20,8 +20,9 @@ mod weights;
 
 use anyhow::Result;
 
+use super::kernel::{CHAIN_MODE, Chain};
 use super::{Output, int, need_exactly};
-use cuda::{Element, Gpu, Stream, View};
+use cuda::{Element, Gpu, LaunchMode, Stream, View};
 use launches::Kernels;
 use scratch::Scratch;
 use vos::bundle::memory_encoder::{DEPTH, STEPS, WIDTH};
@@ -96,6 +97,17 @@ impl MemoryEncoder {
         memory: &View,
         stream: &Stream,
     ) -> Result<()> {
+        self.enqueue_in(CHAIN_MODE, [feat, low, score, binary], memory, stream)
+    }
+
+    /// The same in a launch mode.
+    fn enqueue_in(
+        &self,
+        mode: LaunchMode,
+        [feat, low, score, binary]: [&View; 4],
+        memory: &View,
+        stream: &Stream,
+    ) -> Result<()> {
         let Self { shape, weights, scratch, .. } = self;
         let side = shape.low_size();
         need_exactly(feat, HALF * WIDTH * self.tokens(), ALIGNMENT, "'feat'")?;
@@ -104,32 +116,33 @@ impl MemoryEncoder {
         need_exactly(binary, FLOAT, FLOAT, "'binar'")?;
         need_exactly(memory, HALF * shape.memory_tokens() * DEPTH, ALIGNMENT, "'mem'")?;
 
-        self.mask_convs(low, binary, stream)?;
-        self.mask_downsample(stream)?;
-        self.fuse_mask_and_features(feat, stream)?;
+        let chain = &Chain::begin(stream, mode);
+        self.mask_convs(low, binary, chain)?;
+        self.mask_downsample(chain)?;
+        self.fuse_mask_and_features(feat, chain)?;
         let [first, last] = &weights.blocks;
-        self.dwconv7x7(first, stream)?;
-        self.convnext_mlp(first, stream)?;
-        self.dwconv7x7(last, stream)?;
+        self.dwconv7x7(first, chain)?;
+        self.convnext_mlp(first, chain)?;
+        self.dwconv7x7(last, chain)?;
         let Some((latents, work)) = weights.latents.as_ref().zip(scratch.latents.as_ref()) else {
-            return self.convnext_mlp_proj(last, score, memory, stream);
+            return self.convnext_mlp_proj(last, score, memory, chain);
         };
-        self.convnext_mlp_proj(last, score, &work.memory, stream)?;
+        self.convnext_mlp_proj(last, score, &work.memory, chain)?;
         let half = memory.len() / 2;
         let (flat, map) = (memory.part(0, half)?, memory.part(half, half)?);
         let [first, second] = &latents.layers;
-        self.perceiver_cross_attn(work, first, &latents.first, stream)?;
-        self.perceiver_mlp(work, first, &latents.flat, stream)?;
+        self.perceiver_cross_attn(work, first, &latents.first, chain)?;
+        self.perceiver_mlp(work, first, &latents.flat, chain)?;
         self.perceiver_self_attn(
             work,
             first,
             (&latents.asks.norm, Some(&latents.asks.weight)),
             &work.queries,
-            stream,
+            chain,
         )?;
-        self.perceiver_cross_attn(work, second, &work.queries, stream)?;
-        self.perceiver_mlp(work, second, &work.latents, stream)?;
-        self.perceiver_self_attn(work, second, (&latents.last, None), &flat, stream)?;
-        self.perceiver_window_attn(work, &map, stream)
+        self.perceiver_cross_attn(work, second, &work.queries, chain)?;
+        self.perceiver_mlp(work, second, &work.latents, chain)?;
+        self.perceiver_self_attn(work, second, (&latents.last, None), &flat, chain)?;
+        self.perceiver_window_attn(work, &map, chain)
     }
 }

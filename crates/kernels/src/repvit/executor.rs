@@ -11,9 +11,10 @@ use anyhow::{Context, Result, ensure};
 use super::launches::{COPIES, Fused, Kernels, check_shape};
 use super::weights::{self, DeviceBlock};
 use super::{ALIGNMENT, HALF};
+use crate::kernel::{CHAIN_MODE, Chain};
 use crate::{need, need_exactly};
 use cuda::cublaslt::ALIGNMENT as SCRATCH_ALIGNMENT;
-use cuda::{Gpu, MemoryTag, Stream, View};
+use cuda::{Gpu, LaunchMode, MemoryTag, Stream, View};
 use vos::bundle::trunk::{RepVitBlock, RepVitWeights, STAGES};
 
 /// Bytes of a sum.
@@ -237,10 +238,15 @@ impl RepVitExecutor {
     /// # Errors
     /// Those of the driver.
     pub fn enqueue(&self, stream: &Stream) -> Result<()> {
+        self.enqueue_in(CHAIN_MODE, stream)
+    }
+
+    /// The same in a launch mode.
+    pub(super) fn enqueue_in(&self, mode: LaunchMode, stream: &Stream) -> Result<()> {
         self.clear(stream)?;
-        let mut summed = false;
+        let (chain, mut summed) = (Chain::begin(stream, mode), false);
         for block in &self.blocks {
-            self.run(block, summed, stream)?;
+            self.run(block, summed, &chain)?;
             summed = block.next.is_some();
         }
         Ok(())
@@ -252,7 +258,7 @@ impl RepVitExecutor {
         if block.gate.is_some() {
             self.clear(stream)?;
         }
-        self.run(block, false, stream)
+        self.run(block, false, &Chain::begin(stream, CHAIN_MODE))
     }
 
     /// The maps that a block takes and gives.
@@ -265,18 +271,18 @@ impl RepVitExecutor {
     }
 
     /// `summed`: the block before has added up this one's sums.
-    fn run(&self, block: &Block, summed: bool, stream: &Stream) -> Result<()> {
+    fn run(&self, block: &Block, summed: bool, chain: &Chain) -> Result<()> {
         let gated = block.gate.as_ref().zip(block.weights.excite.as_ref());
         if let Some((gate, excite)) = gated.filter(|_| !summed) {
-            self.kernels.sums(block, gate, excite, stream)?;
+            self.kernels.sums(block, gate, excite, chain)?;
         }
         match &block.path {
-            Path::Fused(kernel) => self.kernels.fused(block, *kernel, stream),
+            Path::Fused(kernel) => self.kernels.fused(block, *kernel, chain),
             Path::Parts { y, projected, hidden } => {
                 if let Some((gate, excite)) = gated {
-                    self.kernels.gate(block, gate, excite, stream)?;
+                    self.kernels.gate(block, gate, excite, chain)?;
                 }
-                self.kernels.parts(block, [y, projected, hidden], stream)
+                self.kernels.parts(block, [y, projected, hidden], chain)
             }
         }
     }

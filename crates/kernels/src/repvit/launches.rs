@@ -11,9 +11,9 @@ use super::weights::{DeviceBlock, Excite};
 use crate::constants::{constant, instance};
 use crate::device_weights::Affine;
 use crate::images::Topic;
-use crate::kernel::{Kernel, Modules, arguments};
+use crate::kernel::{Chain, Kernel, Modules, arguments};
 use crate::{blocks, int};
-use cuda::{Gpu, Stream, View};
+use cuda::{Gpu, View};
 use vos::bundle::trunk::RepVitBlock;
 
 pub(super) const MODULES: [Topic; 2] = [Topic::Repvit, Topic::RepvitBlock];
@@ -136,7 +136,7 @@ impl Kernels {
     }
 
     /// Sums of the convolution's results over the map.
-    pub fn sums(&self, block: &Block, gate: &Gate, excite: &Excite, stream: &Stream) -> Result<()> {
+    pub fn sums(&self, block: &Block, gate: &Gate, excite: &Excite, chain: &Chain) -> Result<()> {
         let shape = &block.shape;
         let chunk = shape.tokens().div_ceil(SUM_BLOCKS);
         let args = arguments!(
@@ -151,11 +151,11 @@ impl Kernels {
         let grid = (blocks(shape.tokens(), chunk)?, 1, 1);
         // SAFETY: the arguments are repvit_sums's own; map, sums and weights were measured, and it
         // takes as many channels (`check_shape`).
-        unsafe { self.sums.launch(grid, &args, stream) }
+        unsafe { self.sums.launch(grid, &args, chain) }
     }
 
     /// The channels' factors.
-    pub fn gate(&self, block: &Block, gate: &Gate, excite: &Excite, stream: &Stream) -> Result<()> {
+    pub fn gate(&self, block: &Block, gate: &Gate, excite: &Excite, chain: &Chain) -> Result<()> {
         let (shape, factors) = (&block.shape, &gate.factors);
         let args = arguments!(
             ["repvit_gate"];
@@ -171,11 +171,11 @@ impl Kernels {
             I32(int(shape.tokens(), TOKENS)?),
         );
         // SAFETY: as above, repvit_gate's own.
-        unsafe { self.gate.launch((1, 1, 1), &args, stream) }
+        unsafe { self.gate.launch((1, 1, 1), &args, chain) }
     }
 
     /// A whole block, by this kernel of [`FUSED`].
-    pub fn fused(&self, block: &Block, kernel: usize, stream: &Stream) -> Result<()> {
+    pub fn fused(&self, block: &Block, kernel: usize, chain: &Chain) -> Result<()> {
         let DeviceBlock { depthwise, excite, pointwise, up, down } = &block.weights;
         let found = self.fused.get(kernel).zip(FUSED.get(kernel));
         let (kernel, Fused { tile: [columns, lines], .. }) = found.context(NO_KERNEL)?;
@@ -223,7 +223,7 @@ impl Kernels {
         // SAFETY: the arguments are those of repvit_block_* or repvit_down_*, which serves the
         // block's columns; maps, sums and weights were measured, and the result lies apart from the
         // map that it is computed from (`RepVitExecutor::new`).
-        unsafe { kernel.launch(grid, &args, stream) }
+        unsafe { kernel.launch(grid, &args, chain) }
     }
 
     /// A block by its parts, with memory for y, y of other columns, and hidden columns.
@@ -231,27 +231,27 @@ impl Kernels {
         &self,
         block: &Block,
         [y, projected, hidden]: [&View; 3],
-        stream: &Stream,
+        chain: &Chain,
     ) -> Result<()> {
         let Block { shape, out, weights, .. } = block;
         let tokens = shape.tokens_out();
-        self.convolution(block, y, stream)?;
+        self.convolution(block, y, chain)?;
         let mut product = Product { tokens: y, layer: &weights.up, residual: None, out: hidden };
         if let Some(layer) = &weights.pointwise {
             let first = Product { layer, out: projected, ..product };
             let extents = [tokens, shape.dim_out, shape.dim];
-            first.enqueue(&self.gemm_bias, GEMM_TOKENS, extents, stream)?;
+            first.enqueue(&self.gemm_bias, GEMM_TOKENS, extents, chain)?;
             product.tokens = projected;
         }
         let extents = [tokens, shape.hidden, shape.dim_out];
-        product.enqueue(&self.gemm_gelu, GEMM_GELU_TOKENS, extents, stream)?;
+        product.enqueue(&self.gemm_gelu, GEMM_GELU_TOKENS, extents, chain)?;
         let residual = Some(product.tokens);
         let last = Product { tokens: hidden, layer: &weights.down, residual, out };
         let extents = [tokens, shape.dim_out, shape.hidden];
-        last.enqueue(&self.gemm_residual, GEMM_TOKENS, extents, stream)
+        last.enqueue(&self.gemm_residual, GEMM_TOKENS, extents, chain)
     }
 
-    fn convolution(&self, block: &Block, y: &View, stream: &Stream) -> Result<()> {
+    fn convolution(&self, block: &Block, y: &View, chain: &Chain) -> Result<()> {
         let Block { shape, x, weights, .. } = block;
         let args = arguments!(
             ["repvit_dwconv", "repvit_dwconv_stride2"];
@@ -269,7 +269,7 @@ impl Kernels {
         let kernel = if shape.stride == 2 { stride2 } else { stride1 };
         // SAFETY: the arguments are those of repvit_dwconv*; map, scratch and weights were
         // measured.
-        unsafe { kernel.launch(grid, &args, stream) }
+        unsafe { kernel.launch(grid, &args, chain) }
     }
 }
 
@@ -289,7 +289,7 @@ impl Product<'_> {
         kernel: &Kernel,
         of_block: usize,
         [rows, columns, depth]: [usize; 3],
-        stream: &Stream,
+        chain: &Chain,
     ) -> Result<()> {
         let args = arguments!(
             ["repvit_gemm_*"];
@@ -308,7 +308,7 @@ impl Product<'_> {
         let kernel = kernel.taking(u32::try_from(bytes)?);
         // SAFETY: the arguments are those of repvit_gemm_*; maps, scratch and weights were measured
         // for the block of which these are the extents.
-        unsafe { kernel.launch(grid, &args, stream) }
+        unsafe { kernel.launch(grid, &args, chain) }
     }
 }
 

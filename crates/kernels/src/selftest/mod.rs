@@ -9,6 +9,7 @@ new board runs them with `segtrt selftest --kernels`.
 mod ahead;
 mod bench;
 mod bytes;
+pub(crate) mod chain_modes;
 mod compare;
 mod drawn_weights;
 pub(crate) mod f64_reference;

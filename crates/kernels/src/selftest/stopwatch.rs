@@ -106,6 +106,46 @@ impl Bench<'_> {
         }
         Ok(Timing::of(&samples))
     }
+
+    /// The times of two kinds of launches, each as [`Self::time_recorded`] takes it, in turn: what
+    /// changes the GPU's clock meanwhile changes both.
+    ///
+    /// # Errors
+    /// As [`Self::time`].
+    pub fn time_in_turn(
+        &self,
+        runs: TimedRuns,
+        first: impl Fn(&Stream) -> Result<()>,
+        second: impl Fn(&Stream) -> Result<()>,
+    ) -> Result<[Option<Timing>; 2]> {
+        if runs.runs == 0 {
+            return Ok([None, None]);
+        }
+        let launches = LAUNCHES.min(runs.runs);
+        let mut first = CapturedGraph::new(Launches(first, launches), &self.stream, true);
+        let mut second = CapturedGraph::new(Launches(second, launches), &self.stream, true);
+        for _ in 0..=runs.warmup.min(2) {
+            first.run()?;
+            second.run()?;
+        }
+        let (start, end) = (self.gpu.event()?, self.gpu.event()?);
+        let mut samples = [Vec::new(), Vec::new()];
+        for run in 0..2 * runs.runs {
+            self.stream.synchronize()?;
+            start.record(&self.stream)?;
+            match run % 2 {
+                0 => first.run()?,
+                _ => second.run()?,
+            }
+            end.record(&self.stream)?;
+            self.stream.synchronize()?;
+            samples[run % 2].push(end.ms_since(&start)? / launches as f64);
+            if samples.iter().all(|samples| enough(samples, launches)) {
+                break;
+            }
+        }
+        Ok(samples.map(|samples| Timing::of(&samples)))
+    }
 }
 
 /// Several launches in a row, recorded as one graph. Only the self-test's cases construct it.

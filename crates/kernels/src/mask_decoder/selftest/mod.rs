@@ -10,15 +10,17 @@ use anyhow::Result;
 use half::f16;
 
 use super::launches::MODULES;
+use crate::selftest::chain_modes::{self, Chained};
 use crate::selftest::{Bench, Checked, Limits, POISON, Topic, bytes_of, compare, row};
 use crate::{MaskDecoder, MaskDecoderOutputs};
-use cuda::{Stream, View};
+use cuda::{LaunchMode, Stream, View};
 use drawn::Drawn;
 use reference::Expected;
 use vos::bundle::MaskDecoderShape;
 use vos::bundle::mask_decoder::{CHOICES, WIDTH};
 
 const NAME: &str = "mask decoder";
+const MODES: &str = "mask decoder modes";
 /// About how many image tokens' pixels are looked at where all would be more than [`WHOLE`].
 const SAMPLE: usize = 128;
 const WHOLE: usize = 1024;
@@ -80,7 +82,8 @@ pub(crate) const TOPIC: Topic = Topic {
 
 fn judge(bench: &Bench) {
     // The tokens of the image, of which there are more than of pixels' logits.
-    let cases = bench.planned(CASES, |case| (case.shape.tokens() * WIDTH, 2));
+    let cases =
+        bench.planned(CASES, |case| (case.shape.tokens() * WIDTH, 2 + chain_modes::rows(bench)));
     let seed = bench.seed;
     bench.each(
         &cases,
@@ -94,6 +97,7 @@ fn judge(bench: &Bench) {
                 let name = format!("{}, {there}", case.name);
                 bench.found(row(NAME, &name, check(bench, given, &frame)));
             }
+            modes(bench, case, &given[0], &frame);
         },
     );
 }
@@ -189,6 +193,34 @@ impl Came {
         };
         all(self) == all(other)
     }
+}
+
+/// A decoder in each launch mode.
+fn modes(bench: &Bench, case: &Case, Given { drawn, .. }: &Given, frame: &Frame) {
+    let stream = &bench.stream;
+    let decoder = drawn
+        .weights()
+        .and_then(|weights| MaskDecoder::new(bench.gpu, drawn.shape, &weights, stream));
+    let decoder = match decoder {
+        Ok(decoder) => decoder,
+        Err(error) => return bench.found(row(MODES, case.name, Err(error))),
+    };
+    let MaskDecoderOutputs { low, iou, ious, pointer, score } = &frame.answer;
+    let outputs = [low, iou, ious, pointer, score];
+    let begin = || outputs.iter().try_for_each(|view| Ok(view.fill(POISON, stream)?));
+    let enqueue = |mode: LaunchMode, stream: &Stream| {
+        let [hr0, hr1] = &frame.fine;
+        decoder.enqueue_in(mode, &frame.image, [hr0, hr1], &frame.answer, stream)
+    };
+    let download = || -> Result<Vec<u8>> {
+        let all: Result<Vec<Vec<u8>>> =
+            outputs.iter().map(|view| Ok(view.download(stream)?)).collect();
+        Ok(all?.concat())
+    };
+    let (case, image) = (case.name, bytes_of(&drawn.image, |value| value.to_le_bytes()));
+    let (begin, enqueue, download) = (&begin, &enqueue, &download);
+    let input = (&frame.image, &image[..]);
+    chain_modes::judge(bench, &Chained { name: MODES, case, input, begin, enqueue, download });
 }
 
 fn check(bench: &Bench, Given { drawn, expected }: &Given, frame: &Frame) -> Result<Checked> {

@@ -13,14 +13,16 @@ use rayon::prelude::*;
 
 use super::launches::MODULES;
 use crate::MemoryEncoder;
+use crate::selftest::chain_modes::{self, Chained};
 use crate::selftest::{Bench, Checked, Limits, POISON, Topic, bytes_of, row};
-use cuda::{Stream, View};
+use cuda::{LaunchMode, Stream, View};
 use drawn::Drawn;
 use reference::Given;
 use vos::bundle::MemoryEncoderShape;
 use vos::bundle::memory_encoder::{DEPTH, LATENTS};
 
 const NAME: &str = "memory encoder";
+const MODES: &str = "memory encoder modes";
 /// Where there are more tokens, and no latents that read all of them, some squares of this side are
 /// looked at: all others cost as much again.
 const WHOLE: usize = 1024;
@@ -95,7 +97,9 @@ pub(crate) const TOPIC: Topic = Topic {
 
 fn judge(bench: &Bench) {
     // The memory in front of latents.
-    let cases = bench.planned(CASES, |case| (case.shape().tokens() * DEPTH, case.frames.len()));
+    let cases = bench.planned(CASES, |case| {
+        (case.shape().tokens() * DEPTH, case.frames.len() + chain_modes::rows(bench))
+    });
     let seed = bench.seed;
     bench.each(
         &cases,
@@ -115,6 +119,8 @@ fn judge(bench: &Bench) {
                 let checked = check(bench, &drawn, &work, frame, &expected);
                 bench.found(row(NAME, &name, checked));
             }
+            // Of the last frame, whose inputs are there.
+            work.modes(bench, case.name, &drawn);
         },
     );
 }
@@ -168,6 +174,20 @@ impl Work {
     fn enqueue(&self, stream: &Stream) -> Result<()> {
         let Self { encoder, feat, low, score, binary, memory } = self;
         encoder.enqueue(feat, low, score, binary, memory, stream)
+    }
+
+    /// The encoder in each launch mode.
+    fn modes(&self, bench: &Bench, case: &str, drawn: &Drawn) {
+        let (Self { encoder, feat, low, score, binary, memory }, stream) = (self, &bench.stream);
+        let begin = || Ok(memory.fill(POISON, stream)?);
+        let enqueue = |mode: LaunchMode, stream: &Stream| {
+            encoder.enqueue_in(mode, [feat, low, score, binary], memory, stream)
+        };
+        let download = || Ok(memory.download(stream)?);
+        let features = bytes_of(&drawn.feat, |value| value.to_le_bytes());
+        let (begin, enqueue, download) = (&begin, &enqueue, &download);
+        let input = (feat, &features[..]);
+        chain_modes::judge(bench, &Chained { name: MODES, case, input, begin, enqueue, download });
     }
 
     /// Poisons the memory, and makes it.

@@ -12,14 +12,16 @@ use half::f16;
 
 use super::launches::MODULES;
 use super::{HALF, RepVitExecutor, RepVitSource};
+use crate::selftest::chain_modes::{self, Chained};
 use crate::selftest::{Bench, Checked, Launches, Limits, POISON, Topic, compare, f16_bytes, row};
-use cuda::{CapturedGraph, MemoryTag, Stream, View};
+use cuda::{CapturedGraph, LaunchMode, MemoryTag, Stream, View};
 use drawn::{DrawnBlock, Model};
 use vos::bundle::trunk::{RepVitBlock, RepVitWeights, STAGES};
 use vos::noise::Noise;
 
 const BLOCK: &str = "repvit block";
 const WHOLE: &str = "repvit whole";
+const MODES: &str = "repvit modes";
 
 /// Tokens, y and hidden columns are halves, each off by 2⁻¹² on average; all sums are f32.
 const BLOCK_LIMITS: Limits = Limits { error: 1e-3, deviation: 2e-2 };
@@ -109,7 +111,8 @@ fn judge(bench: &Bench) {
     let rows = |model: &Model| {
         let (blocks, ends) = model.blocks();
         let drawn = Drawn { blocks, ends, weights: vec![], tokens: vec![], expected: vec![] };
-        if model.is_small() { 1 } else { 1 + drawn.kinds().len() }
+        let kinds = if model.is_small() { 0 } else { drawn.kinds().len() };
+        1 + chain_modes::rows(bench) + kinds
     };
     let cases =
         bench.planned(MODELS, |model| (model.grid * model.grid * model.columns[0], rows(model)));
@@ -123,6 +126,7 @@ fn judge(bench: &Bench) {
                 Err(error) => return bench.found(row(WHOLE, model.name, Err(error))),
             };
             bench.found(row(WHOLE, model.name, work.whole(bench, &drawn)));
+            work.modes(bench, model.name, &drawn);
             if model.is_small() {
                 return;
             }
@@ -202,6 +206,22 @@ impl Work {
         }
         checked.timing = bench.time_recorded(bench.runs, |stream| executor.enqueue(stream))?;
         Ok(checked)
+    }
+
+    /// All blocks in each launch mode.
+    fn modes(&self, bench: &Bench, case: &str, drawn: &Drawn) {
+        let (Self { executor, maps }, stream) = (self, &bench.stream);
+        let tokens = f16_bytes(&drawn.tokens);
+        let begin = || maps.iter().try_for_each(|map| Ok(map.fill(POISON, stream)?));
+        let download = || -> Result<Vec<u8>> {
+            let all: Result<Vec<Vec<u8>>> =
+                maps.iter().map(|map| Ok(map.download(stream)?)).collect();
+            Ok(all?.concat())
+        };
+        let enqueue = |mode: LaunchMode, stream: &Stream| executor.enqueue_in(mode, stream);
+        let (begin, enqueue, download) = (&begin, &enqueue, &download);
+        let input = (&maps[0], &tokens[..]);
+        chain_modes::judge(bench, &Chained { name: MODES, case, input, begin, enqueue, download });
     }
 
     /// One block, of drawn tokens.

@@ -1,0 +1,95 @@
+/*!
+Rows of a chain of kernels in both launch modes: in order, and by programmatic dependent launch
+(PDL). Launched and replayed, both give the same bits, and their times are taken in turn.
+*/
+
+use anyhow::Result;
+
+use super::bench::{Bench, row};
+use super::compare::{Checked, compare};
+use super::stopwatch::Launches;
+use crate::kernel::chains_have_pdl;
+use cuda::{CapturedGraph, LaunchMode, Stream, View};
+
+/// The modes, and how a row's case names them.
+const MODES: [(LaunchMode, &str); 2] =
+    [(LaunchMode::Ordered, "in order"), (LaunchMode::Pdl, "dependent")];
+/// Further replays that must give the same bits, where times are taken: a kernel that is early on a
+/// GPU is not early each time.
+const REPLAYS: usize = 8;
+
+/// A chain with the memory that it works on.
+pub(crate) struct Chained<'c> {
+    /// Rows have this name.
+    pub name: &'c str,
+    /// And this case, with the mode.
+    pub case: &'c str,
+    /// A view that the chain reads, and its contents. In front of each run the chain runs without
+    /// these: who reads memory between two kernels too early finds other numbers there.
+    pub input: (&'c View, &'c [u8]),
+    /// Poisons what the chain writes.
+    pub begin: &'c dyn Fn() -> Result<()>,
+    /// Enqueues the chain.
+    pub enqueue: &'c dyn Fn(LaunchMode, &Stream) -> Result<()>,
+    /// What the chain has written.
+    pub download: &'c dyn Fn() -> Result<Vec<u8>>,
+}
+
+/// Rows that [`judge`] makes of a chain: none without programmatic dependent launch.
+pub(crate) fn rows(bench: &Bench) -> usize {
+    if chains_have_pdl(bench.gpu) { MODES.len() } else { 0 }
+}
+
+/// A row for each mode.
+pub(crate) fn judge(bench: &Bench, chain: &Chained) {
+    if rows(bench) == 0 {
+        return;
+    }
+    let case = |mode: &str| format!("{}, {mode}", chain.case);
+    match check(bench, chain) {
+        Ok(all) => {
+            for ((_, mode), checked) in MODES.iter().zip(all) {
+                bench.found(row(chain.name, &case(mode), Ok(checked)));
+            }
+        }
+        Err(error) => {
+            for (_, mode) in MODES {
+                let again = anyhow::anyhow!("{error:#}");
+                bench.found(row(chain.name, &case(mode), Err(again)));
+            }
+        }
+    }
+}
+
+fn check(bench: &Bench, chain: &Chained) -> Result<[Checked; 2]> {
+    let Chained { input: (input, given), enqueue, download, .. } = *chain;
+    let begin = || -> Result<()> {
+        (chain.begin)()?;
+        Ok(input.upload(given, &bench.stream)?)
+    };
+    begin()?;
+    enqueue(LaunchMode::Ordered, &bench.stream)?;
+    let expected = download()?;
+    let early = Launches(|stream: &Stream| enqueue(LaunchMode::Pdl, stream), 1);
+    let mut recorded = CapturedGraph::new(early, &bench.stream, true);
+    let mut pdl = compare(&expected, &expected, 1)?;
+    // The first run launches one by one and records.
+    for _ in 0..2 + bench.runs.runs.min(REPLAYS) {
+        input.fill(0, &bench.stream)?;
+        enqueue(LaunchMode::Ordered, &bench.stream)?;
+        begin()?;
+        recorded.run()?;
+        let checked = compare(&download()?, &expected, 1)?;
+        if checked.first.is_some() {
+            pdl = checked;
+            break;
+        }
+    }
+    let mut all = [compare(&expected, &expected, 1)?, pdl];
+    let [ordered, pdl] = MODES.map(|(mode, _)| move |stream: &Stream| enqueue(mode, stream));
+    let times = bench.time_in_turn(bench.runs, ordered, pdl)?;
+    for (checked, timing) in all.iter_mut().zip(times) {
+        checked.timing = timing;
+    }
+    Ok(all)
+}
