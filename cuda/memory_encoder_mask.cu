@@ -8,7 +8,7 @@ Convolutions as matmuls. g: side of the grid; sm 80 on.
 | kernel                         | M, N, K                         | tile   | threads | stages         | shared bytes | registers |
 |--------------------------------|---------------------------------|--------|---------|----------------|--------------|-----------|
 | memory_encoder_mask_convs      | (8g)^2, 4, 9; (4g)^2, 16, 9 x 4 | 16 x 8 | 192     | 1              | 12 960       | 64        |
-| memory_encoder_mask_downsample | (2g)^2, 64, 9 x 16              | 16 x 8 | 128     | 3, all at once | 38 176       | 137       |
+| memory_encoder_mask_downsample | (2g)^2, 64, 9 x 16              | 16 x 8 | 128     | 2, all at once | 38 176       | 137       |
 
   - memory_encoder_mask_convs: low [4g, 4g] -> mask [16g, 16g] -> 4 channels [8g, 8g] -> 16
     channels, narrow [4g, 4g, 16];
@@ -36,8 +36,9 @@ caches 7.2 were measured, 4.2 of them with six blocks.
     weight.
 
 memory_encoder_mask_downsample has 16 x 8 pixels a block, 128 blocks in a grid of 64: an H200 runs
-them at once, and each reads 18 KB of weights and as much of `narrow` from the L2 cache, in three
-parts: what one row of the windows needs is multiplied while the next comes. A warp has 32 pixels
+them at once, and each reads 18 KB of weights and as much of `narrow` from the L2 cache. Weights come
+first, then `narrow` in two parts: what the first row of the windows needs is multiplied while the
+next comes. A warp has 32 pixels
 and all channels, since warps of 16 would read twice as many weights from shared memory. Even and
 odd columns lie apart: then every other one, which is what windows side by side have, lies beside
 the next.

@@ -11,7 +11,7 @@ typedef unsigned long long u64;
 __device__ __forceinline__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 __device__ __forceinline__ void warp_barrier() { __syncwarp(); }
 
-// Programmatic dependent launch (PDL): on sm 90 and newer a kernel may start while the previous one
+// Programmatic dependent launch (PDL, cuda/README.md): on sm 90 and newer a kernel may start while the previous one
 // still runs. The PTX is for sm 80, which has no such instructions, so it has them as comments that
 // crates/kernels/src/dependent.rs makes instructions of where the GPU has them.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900

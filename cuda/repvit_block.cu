@@ -16,9 +16,9 @@ T tokens of z with C columns; sm 80 on. The depthwise convolution is no matmul.
 
 A tile is made of groups of 8 x 4 tokens, and a group has C / 16 warps. A thread convolves two
 channels of tokens in a row. Then a warp has 32 hidden columns of its group's tokens, and last
-16 columns of z. So each warp has weights of its own (repvit.cuh), which it asks for before x has
-come, AHEAD units of 16 bytes a lane in advance. Groups of a block ask for the same weights, from
-the L1 cache.
+16 columns of z. So each warp has weights of its own (repvit.cuh), which it asks for before the
+previous kernel has ended, AHEAD units of 16 bytes a lane in advance; where columns change, behind
+that. Groups of a block ask for the same weights, from the L1 cache.
 
 The gate needs the means of y over the map, and so of x (repvit_sums). Whoever writes x adds up its
 sums: this kernel for the next block, if that has a gate. Each block of the launch computes the gate

@@ -5,14 +5,17 @@ memory and occupancy of every kernel to cuda/resources.md. No GPU is needed.
     python3 -m venv v && v/bin/pip install --no-deps --target v/ptxas -r cuda/requirements-ptxas.txt
     export PYTHONPATH=v/ptxas
     v/bin/python scripts/resources.py            # rewrite cuda/resources.md
-    v/bin/python scripts/resources.py --check    # assemble for sm 86 and 87 again, and compare
+    v/bin/python scripts/resources.py --check    # assemble for sm 86, 87 and 90 again, and compare
 
-Either call fails if a kernel for any GPU spills or cannot be launched on sm 86 or 87. Without ptxas, --check
+For sm 90 the PTX has its instructions for programmatic dependent launch, as crates/kernels gives it to the
+driver there; --check assembles only PTX that has such. Either call fails if a kernel for any GPU spills or
+cannot be launched on sm 86, 87 or 90. Without ptxas, --check
 compares the hash of the PTX alone, and says so.
 """
 import concurrent.futures
 import hashlib
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -23,8 +26,10 @@ import kernels
 from kernels import ROOT, Problem
 
 TABLE = ROOT / "cuda/resources.md"
-# Assembled by --check too: the GPUs that no machine of the project has (RTX 30 series and Orin).
-HELD = ("86", "87")
+# Assembled by --check too: the GPUs that no machine of the project has (RTX 30 series and Orin), and the
+# first that has the instructions behind MARK (crates/kernels/src/dependent.rs).
+HELD = ("86", "87", "90")
+MARK, DEPENDENT = "// sm_90: ", "90"
 
 
 class Limits(typing.NamedTuple):
@@ -44,6 +49,7 @@ LIMITS = {
     "86": Limits(99 << 10, 100 << 10, 1536, 16),
     "87": Limits(163 << 10, 164 << 10, 1536, 16),
     "89": Limits(99 << 10, 100 << 10, 1536, 24),
+    "90": Limits(227 << 10, 228 << 10, 2048, 32),
     "90a": Limits(227 << 10, 228 << 10, 2048, 32),
 }
 REGISTERS, RESERVED = 64 << 10, 1 << 10
@@ -116,11 +122,23 @@ def assembled(job):
     """What the kernels of a module use on a GPU: {name: Used}."""
     name, sm = job
     with tempfile.TemporaryDirectory() as folder:
-        command = [kernels.packaged("cuda_nvcc/bin/ptxas"), "-v", f"-arch=sm_{sm}", ROOT / f"cuda/{name}.ptx"]
+        ptx = ROOT / f"cuda/{name}.ptx"
+        if sm == DEPENDENT:
+            ptx = pathlib.Path(folder, "dependent.ptx")
+            ptx.write_text(dependent(name))
+        command = [kernels.packaged("cuda_nvcc/bin/ptxas"), "-v", f"-arch=sm_{sm}", ptx]
         ran = subprocess.run([*command, "-o", f"{folder}/cubin"], capture_output=True, text=True)
     if ran.returncode:
         raise Problem(f"ptxas refuses cuda/{name}.ptx for sm_{sm}:\n{ran.stderr}")
     return parsed(ran.stderr)
+
+
+def dependent(name):
+    """The PTX of a module as crates/kernels gives it to the driver on sm 90."""
+    text = (ROOT / f"cuda/{name}.ptx").read_text()
+    if MARK not in text:
+        return text
+    return re.sub(r"^\.target sm_\d+$", f".target sm_{DEPENDENT}", text.replace(MARK, ""), flags=re.M)
 
 
 def parsed(said):
@@ -162,10 +180,11 @@ def cell(kernel, used, sm):
 
 
 def fingerprint(listed, table):
-    """Of the PTX without comments and spaces, which ptxas ignores, and of threads and shared memory."""
+    """Of the PTX without comments and spaces, which ptxas ignores, and of threads and shared memory. Comments
+    that are instructions on sm 90 count."""
     digest = hashlib.sha256(repr([tuple(kernel) for kernel in table]).encode())
     for module in listed:
-        text = (ROOT / f"cuda/{module.name}.ptx").read_text()
+        text = dependent(module.name)
         words = (line.split() for line in text.replace(",", " ").splitlines() if not line.startswith("//"))
         digest.update(" ".join(word for line in words for word in line).encode())
     return digest.hexdigest()
@@ -176,7 +195,7 @@ HEAD = """# Registers, shared memory and occupancy of the kernels
 Written by `scripts/resources.py` with ptxas {ptxas}; not to be edited. Hash of the PTX and its launches: `{hash}`.
 
 A cell `218 · 1`: 218 registers a thread, and one block resident on a multiprocessor (SM). "spills" counts bytes of stores and loads.
-A dash: not assembled. Kernels with Hopper's instructions (`*_hopper`, `gemm_*`) exist for sm 90a alone: no other GPU has wgmma, TMA and clusters. The others run on sm 90 too.
+A dash: not assembled. Kernels with Hopper's instructions (`*_hopper`, `gemm_*`) exist for sm 90a alone: no other GPU has wgmma, TMA and clusters. The others run on sm 90 too, with their instructions for programmatic dependent launch.
 Shared memory is in bytes; the dynamic part is the largest that a released model asks for.
 Occupancy follows the limits of the [CUDA C++ Programming Guide](https://docs.nvidia.com/cuda/cuda-c-programming-guide/#features-and-technical-specifications-technical-specifications-per-compute-capability), as in NVIDIA's [arch_traits.h](https://github.com/NVIDIA/cccl/blob/main/libcudacxx/include/cuda/__device/arch_traits.h).
 Nothing here was measured on a GPU.
@@ -217,7 +236,8 @@ def compared(hashed, table, using):
         cells = lines[kernel.name].split(" | ")[3:]
         for sm, found in zip(LIMITS, cells):
             expected = cell(kernel, using.get((kernel.name, sm)), sm)
-            if sm in HELD and found != expected:
+            held = sm in HELD and (sm != DEPENDENT or (kernel.name, sm) in using)
+            if held and found != expected:
                 raise Problem(f"{TABLE.name}: {kernel.name} on sm {sm}: found {found}, expected "
                               f"{expected}; run "
                               "scripts/resources.py")
@@ -245,12 +265,15 @@ def main():
         raise Problem(f"{kernels.LIST.name}: no module has the kernels {', '.join(unknown)} of [launch]")
     hashed = fingerprint(listed, table)
     if check and not kernels.there("cuda_nvcc/bin/ptxas"):
-        print("SKIPPED: ptxas (cuda/requirements-ptxas.txt) is not here; spills and launches on sm 86 and "
-              "87 were NOT "
+        print("SKIPPED: ptxas (cuda/requirements-ptxas.txt) is not here; spills and launches on sm 86, 87 "
+              "and 90 were NOT "
               f"assembled again, {TABLE.name} was compared by the hash of the PTX alone", file=sys.stderr)
         return compared(hashed, table, None)
     gpus = HELD if check else LIMITS
     jobs = [(module.name, sm) for module in listed for sm in gpus if for_gpu(module, sm)]
+    if check:
+        marked = {module.name for module in listed if MARK in (ROOT / f"cuda/{module.name}.ptx").read_text()}
+        jobs = [(name, sm) for name, sm in jobs if sm != DEPENDENT or name in marked]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         using = {(name, sm): used
                  for (_, sm), each in zip(jobs, pool.map(assembled, jobs))
