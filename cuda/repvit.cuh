@@ -43,6 +43,13 @@ __device__ __forceinline__ void load_weights(u32 (&r)[4], const f16* from) {
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "l"(from));
 }
+/// The same, asked for before the previous kernel has ended: ptxas moves `.nc` loads behind the wait.
+__device__ __forceinline__ void load_weights_early(u32 (&r)[4], const f16* from) {
+    asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "l"(from)
+                 : "memory");
+}
 /// Four halves of a tensor that an earlier launch wrote.
 __device__ __forceinline__ uint2 load_halves(const f16* from) {
     uint2 r;

@@ -244,9 +244,14 @@ impl RepVitExecutor {
     /// The same in a launch mode.
     pub(super) fn enqueue_in(&self, mode: LaunchMode, stream: &Stream) -> Result<()> {
         self.clear(stream)?;
-        let (chain, mut summed) = (Chain::begin(stream, mode), false);
+        self.enqueue_chain(&Chain::begin(stream, mode))
+    }
+
+    /// All blocks as a part of a chain, in front of which the sums were cleared ([`Self::clear`]).
+    pub(crate) fn enqueue_chain(&self, chain: &Chain<'_>) -> Result<()> {
+        let mut summed = false;
         for block in &self.blocks {
-            self.run(block, summed, &chain)?;
+            self.run(block, summed, chain)?;
             summed = block.next.is_some();
         }
         Ok(())
@@ -266,7 +271,8 @@ impl RepVitExecutor {
         self.blocks.get(at).map(|block| [&block.x, &block.out])
     }
 
-    fn clear(&self, stream: &Stream) -> Result<()> {
+    /// Clears all sums, which blocks add to.
+    pub(crate) fn clear(&self, stream: &Stream) -> Result<()> {
         self.sums.as_ref().map_or(Ok(()), |sums| Ok(sums.fill(0, stream)?))
     }
 
