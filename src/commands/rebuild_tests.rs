@@ -33,6 +33,7 @@ fn folder(roles: &[Role]) -> EngineManifest {
         plans: plans.collect(),
         bundle: bundle.clone(),
         products: None,
+        attention_kernels: false,
         sources: Sources::default(),
         dir: None,
     }

@@ -219,6 +219,7 @@ mod tests {
             bundle,
             plans: vec![record.clone()],
             products: None,
+            attention_kernels: false,
             sources: manifest::Sources::default(),
             dir: None,
         };

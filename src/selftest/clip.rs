@@ -243,6 +243,7 @@ mod tests {
                 precision: Precision::Fp16,
                 bundle: bundle.clone(),
                 products: None,
+                attention_kernels: false,
                 sources: Sources::default(),
                 dir: None,
                 plans,

@@ -178,6 +178,7 @@ mod tests {
             bundle,
             plans,
             products: None,
+            attention_kernels: false,
             sources: manifest::Sources::default(),
             dir: None,
         };

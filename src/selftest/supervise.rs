@@ -176,6 +176,7 @@ mod tests {
             bundle,
             plans,
             products: None,
+            attention_kernels: false,
             sources: Sources::default(),
             dir: None,
         };

@@ -84,6 +84,7 @@ pub fn engine_folder(dir: &Path) -> PathBuf {
         bundle: Bundle::open(&small_bundle()).unwrap().manifest,
         plans: vec![record],
         products: None,
+        attention_kernels: false,
         sources: manifest::Sources::default(),
         dir: None,
     }

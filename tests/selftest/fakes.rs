@@ -254,6 +254,7 @@ impl Engines {
             bundle: self.manifest.clone(),
             plans: Vec::new(),
             products: None,
+            attention_kernels: false,
             sources: manifest::Sources::default(),
             dir: None,
         };

@@ -7,6 +7,7 @@ frame (u8) ─ Preprocess ─→ image ─ encoder … track ─→ low ─ Mask
                                   BankState ←─ ptr
                   MemoryKeyProj: keys of the memory bank for each layer's cross-attention
                   Attention: between the engines of a segmented track step
+                  MemoryAttention: norms, projections and MLPs around them, in place of those engines
                   MaskDecoder: after the last of those engines, features and tokens to masks and pointer
                   MemoryEncoder: in place of the memory engine, features and mask logits to a memory
                   TrunkExecutor: Hiera's blocks, between the engines of stem and neck
@@ -34,6 +35,7 @@ mod images;
 mod kernel;
 mod mask;
 mod mask_decoder;
+mod memory_attention;
 mod memory_encoder;
 mod memory_key_proj;
 mod preprocess;
@@ -57,6 +59,7 @@ pub use hiera::{
 pub use images::{Kept, Topic as Source, names};
 pub use mask::{COUNTERS_BYTES, MaskCounts, MaskMaker, NON_FINITE_BYTES};
 pub use mask_decoder::{MaskDecoder, MaskDecoderOutputs};
+pub use memory_attention::{MemoryAttention, MemoryAttentionPiece};
 pub use memory_encoder::MemoryEncoder;
 pub use memory_key_proj::MemoryKeyProj;
 pub use preprocess::{Frame, Preprocess};

@@ -26,6 +26,7 @@ pub(crate) mod selftest;
 mod weights;
 
 pub use executor::{RepVitExecutor, RepVitSource};
+pub(crate) use packed::packed;
 
 /// Bytes of an f16.
 const HALF: usize = 2;

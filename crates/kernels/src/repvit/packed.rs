@@ -23,7 +23,7 @@ const _: () = assert!(PACKED == LANES * PAIRS * 2 && PACKED == TILE * STEP);
 
 /// The weight f16 `[columns, depth]`, little-endian, in the kernels' order: `tiles` tiles of columns
 /// that one warp has, step by step. Zeros beyond both extents.
-pub(super) fn packed(weight: &[u8], columns: usize, depth: usize, tiles: usize) -> Vec<u8> {
+pub(crate) fn packed(weight: &[u8], columns: usize, depth: usize, tiles: usize) -> Vec<u8> {
     let (halves, _) = weight.as_chunks::<2>();
     let warps = columns.div_ceil(TILE).div_ceil(tiles);
     let mut all = Vec::with_capacity(warps * tiles * depth.div_ceil(STEP) * PACKED * 2);

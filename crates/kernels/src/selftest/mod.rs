@@ -25,7 +25,8 @@ pub(crate) use drawn_weights::weights_file;
 pub use stopwatch::{Launches, TimedRuns};
 
 use crate::{
-    Source, bank, mask, mask_decoder, memory_encoder, memory_key_proj, preprocess, repvit,
+    Source, bank, mask, mask_decoder, memory_attention, memory_encoder, memory_key_proj,
+    preprocess, repvit,
 };
 use vos::platform::OLDEST_FUSED_SM;
 
@@ -55,6 +56,7 @@ pub const TOPICS: &[Topic] = &[
     bank::selftest::TOPIC,
     crate::attention::TOPIC,
     memory_key_proj::selftest::TOPIC,
+    memory_attention::selftest::TOPIC,
     mask_decoder::selftest::TOPIC,
     memory_encoder::selftest::TOPIC,
     repvit::selftest::TOPIC,

@@ -15,9 +15,12 @@ use super::settings::Settings;
 use cuda::Gpu;
 use cuda::cublaslt::Choices;
 use vos::bundle::fused_part::check_weights_file;
-use vos::bundle::{FusedPart, Manifest, MemoryKeyProjShape, Plans, Role, Trunk, WeightsRecord};
+use vos::bundle::{
+    FusedPart, Manifest, MemoryAttentionPart, MemoryKeyProjShape, Plans, Role, Trunk, WeightsRecord,
+};
 use vos::files::atomic;
 use vos::precision::Precision;
+use vos::track_variant::TrackVariant;
 
 /// The manifest's file name.
 pub const FILE: &str = "engine.json";
@@ -43,6 +46,10 @@ pub struct EngineManifest {
     /// then cuBLASLt's heuristic chooses them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub products: Option<Choices>,
+    /// CUDA kernels were chosen for what lies between the attentions of a segmented track step, so
+    /// that its segments have no plans.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub attention_kernels: bool,
     /// The files that they were built from.
     #[serde(default, skip_serializing_if = "Sources::are_unknown")]
     pub sources: Sources,
@@ -256,6 +263,12 @@ impl EngineManifest {
         self.trunk()?.keys
     }
 
+    /// Whether the track step can run in this variant: by its plans, or by kernels alone.
+    pub fn has_variant(&self, variant: TrackVariant) -> bool {
+        self.plan(Role::of_variant(variant)).is_some()
+            || variant == TrackVariant::Segmented && self.part::<MemoryAttentionPart>().is_some()
+    }
+
     /// The files of weights in the plans' folder.
     pub fn weights_files(&self) -> impl Iterator<Item = WeightsRecord<'_>> {
         let files = self.with_plans(|plans| self.bundle.weights_files_with(plans));
@@ -264,7 +277,8 @@ impl EngineManifest {
 
     fn with_plans<T>(&self, ask: impl FnOnce(&Plans<'_>) -> T) -> T {
         let has = |role: Role| self.plan(role).is_some();
-        ask(&Plans { has: &has, memory_encoder_f16: self.precision == Precision::Fp16 })
+        let memory_encoder_f16 = self.precision == Precision::Fp16;
+        ask(&Plans { has: &has, memory_encoder_f16, memory_attention: self.attention_kernels })
     }
 
     /// Puts a plan in, in place of one with the same role.
@@ -305,6 +319,7 @@ mod tests {
             bundle: vos::bundle::Bundle::open(&small).unwrap().manifest,
             plans: Vec::new(),
             products: None,
+            attention_kernels: false,
             sources: Sources::default(),
             dir: dir.map(PathBuf::from),
         };

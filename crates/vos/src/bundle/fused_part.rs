@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail};
 use super::Bundle;
 use super::manifest::Manifest;
 use super::mask_decoder::MaskDecoderPart;
+use super::memory_attention::MemoryAttentionPart;
 use super::memory_encoder::MemoryEncoderPart;
 use super::role::Role;
 use super::tensors::{Contents, Tensor, check_size, read_file};
@@ -81,6 +82,8 @@ pub struct Plans<'a> {
     pub has: &'a dyn Fn(Role) -> bool,
     /// Whether the memory encoder may run in fp16.
     pub memory_encoder_f16: bool,
+    /// Whether kernels were chosen for what lies between the track step's attentions.
+    pub memory_attention: bool,
 }
 
 /// A file of weights, as the manifest records it.
@@ -175,8 +178,9 @@ pub struct PartKind {
 }
 
 /// All of them, in the order of their work.
-pub const PARTS: [PartKind; 3] = [
+pub const PARTS: [PartKind; 4] = [
     PartKind::of::<Trunk>(),
+    PartKind::of::<MemoryAttentionPart>(),
     PartKind::of::<MaskDecoderPart>(),
     PartKind::of::<MemoryEncoderPart>(),
 ];

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::graph::{Axis, Contract, DType, Graph, Tensor};
 use super::mask_decoder::MaskDecoderPart;
+use super::memory_attention::MemoryAttentionPart;
 use super::memory_encoder::MemoryEncoderPart;
 use super::role::Role;
 use super::trunk::Trunk;
@@ -40,6 +41,10 @@ pub struct Manifest {
     /// [`Role::TrackImage`]; none if only engines compute it.
     #[serde(alias = "decoder", default, skip_serializing_if = "Option::is_none")]
     pub mask_decoder: Option<MaskDecoderPart>,
+    /// What lies between the track step's attentions, which custom CUDA kernels may compute; none if
+    /// only engines compute it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_attention: Option<MemoryAttentionPart>,
     /// The memory encoder, which custom CUDA kernels may compute; none if only an engine computes
     /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

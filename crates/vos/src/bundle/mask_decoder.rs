@@ -15,6 +15,7 @@ use safetensors::tensor::Dtype;
 
 use super::fused_part::{FusedPart, Plans, ReplacedEngine, WeightsFile, WeightsRecord};
 use super::manifest::{Contract, Graph, Manifest};
+use super::memory_attention::MemoryAttentionPart;
 use super::ports::{has_shape, listed};
 use super::role::Role;
 use super::tensors::{Tensor, put_norm};
@@ -191,10 +192,14 @@ impl FusedPart for MaskDecoderPart {
         all
     }
 
-    /// The graph in front of it was built, and no last segment that ends in the answer.
+    /// What lies in front of it was built or is computed by kernels, and no last segment that ends in
+    /// the answer was built.
     fn replaces_plan(manifest: &Manifest, plans: &Plans<'_>) -> bool {
         let answered = manifest.segments().last().is_some_and(|last| (plans.has)(last.role));
-        (plans.has)(Role::TrackImage) && !answered
+        let tokens = (plans.has)(Role::TrackImage)
+            || MemoryAttentionPart::of(manifest).is_some()
+                && MemoryAttentionPart::replaces_plan(manifest, plans);
+        tokens && !answered
     }
 
     /// That it is of the contract's sizes, and stands between `y` of [`Role::TrackImage`], which

@@ -10,6 +10,7 @@ pub mod fused_part;
 mod graph;
 pub mod manifest;
 pub mod mask_decoder;
+pub mod memory_attention;
 pub mod memory_encoder;
 pub mod memory_key_proj;
 pub mod part_graph;
@@ -30,6 +31,7 @@ pub use fused_part::{
 pub use graph::{Axis, Contract, DType, Graph, Tensor};
 pub use manifest::{Family, Manifest};
 pub use mask_decoder::{MaskDecoderPart, MaskDecoderShape, MaskDecoderWeights};
+pub use memory_attention::{MemoryAttentionPart, MemoryAttentionShape, MemoryAttentionWeights};
 pub use memory_encoder::{MemoryEncoderPart, MemoryEncoderShape, MemoryEncoderWeights};
 pub use memory_key_proj::{MemoryKeyProjShape, MemoryKeyProjWeights, TimeWeights};
 pub use part_graph::PartGraph;

@@ -1,0 +1,178 @@
+/*!
+What lies between the attentions of a segmented track step (`cuda/memory_attention.cu`,
+`cuda/memory_attention_mlp.cu`), in place of the engines of its segments.
+
+```text
+feat ─ Start ─→ x, q k v ─ (self-attention) ─ Query ─→ x, q ─ (attention to the bank) ─ Finish ─→ x, q k v ─ …
+                                                                     last layer: Last ─→ image of the mask decoder
+```
+
+Tokens between launches are fp16, sums fp32.
+*/
+
+mod launches;
+pub(crate) mod selftest;
+mod weights;
+
+use anyhow::{Context, Result, bail};
+
+use super::{int, need_exactly};
+use cuda::{Gpu, MemoryTag, Stream, View};
+use launches::{Kernels, Source};
+use vos::bundle::memory_attention::{HIDDEN, MEMORY, WIDTH};
+use vos::bundle::{MemoryAttentionShape, MemoryAttentionWeights};
+use weights::{Layer, Weights};
+
+/// Bytes of an element.
+const HALF: usize = 2;
+/// What vector loads need.
+const ALIGNMENT: usize = 16;
+
+/// What lies in front of an attention, or behind the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryAttentionPiece {
+    /// Features to tokens; queries, keys and values of layer 0's self-attention.
+    Start,
+    /// The result of a layer's self-attention to the queries of its attention to the bank.
+    Query(usize),
+    /// The result of a layer's attention to the bank, through its MLP, to the queries, keys and
+    /// values of the next layer's self-attention.
+    Finish(usize),
+    /// The same of the last layer, to normalised tokens.
+    Last,
+}
+
+/// The kernels with their weights, and the memory that they work in: for one stream at a time.
+#[derive(Debug)]
+pub struct MemoryAttention {
+    shape: MemoryAttentionShape,
+    kernels: Kernels,
+    weights: Weights,
+    /// Tokens behind an attention to the bank; their norm; the MLP's hidden columns.
+    sum: View,
+    normed: View,
+    hidden: View,
+}
+
+impl MemoryAttention {
+    /// Loads the kernels, for sm 80 and newer, and brings the weights to the device.
+    ///
+    /// # Errors
+    /// A shape that the kernels do not take, weights of another size, a driver that refuses the
+    /// PTX, or what else it says.
+    pub fn new(
+        gpu: &Gpu,
+        shape: MemoryAttentionShape,
+        weights: &MemoryAttentionWeights,
+        stream: &Stream,
+    ) -> Result<Self> {
+        shape.check()?;
+        let tokens = shape.tokens();
+        int(tokens * HIDDEN, "the number of hidden elements")?;
+        let memory = gpu.tagged(MemoryTag::Scratch);
+        let halves = |columns: usize| View::new(&memory, HALF * tokens * columns);
+        Ok(Self {
+            shape,
+            kernels: Kernels::load(gpu)?,
+            weights: Weights::load(gpu, shape, weights, stream)?,
+            sum: halves(WIDTH)?,
+            normed: halves(WIDTH)?,
+            hidden: halves(HIDDEN)?,
+        })
+    }
+
+    /// Tokens of a frame.
+    pub fn tokens(&self) -> usize {
+        self.shape.tokens()
+    }
+
+    /// Layers.
+    pub fn layers(&self) -> usize {
+        self.shape.layers
+    }
+
+    /// The pieces in order; an attention follows each but the last.
+    pub fn pieces(&self) -> Vec<MemoryAttentionPiece> {
+        let of_layer = |layer: usize| {
+            let finish = match layer + 1 == self.shape.layers {
+                true => MemoryAttentionPiece::Last,
+                false => MemoryAttentionPiece::Finish(layer),
+            };
+            [MemoryAttentionPiece::Query(layer), finish]
+        };
+        let rest = (0..self.shape.layers).flat_map(of_layer);
+        std::iter::once(MemoryAttentionPiece::Start).chain(rest).collect()
+    }
+
+    /// Enqueues a piece, of `x` f16 `[tokens, 256]`, or of the features f16 `[256, tokens]`, and
+    /// what was `attended` to, f16 `[tokens, 256]` of self-attention or `[tokens, 64]` of the bank.
+    /// `y` f16 `[tokens, 256]` are the next piece's x, which must not be this one's. `projected` f16
+    /// `[3, tokens, 256]` are queries, keys and values; of [`MemoryAttentionPiece::Query`] queries
+    /// alone. 1 launch, 5 with an MLP; may be recorded.
+    ///
+    /// # Errors
+    /// Views of another size or at odd addresses, a layer that there is not, or what the driver
+    /// says.
+    pub fn enqueue(
+        &self,
+        piece: MemoryAttentionPiece,
+        x: &View,
+        attended: Option<&View>,
+        y: &View,
+        projected: Option<&View>,
+        stream: &Stream,
+    ) -> Result<()> {
+        let row = HALF * self.tokens();
+        need_exactly(x, row * WIDTH, ALIGNMENT, "the tokens")?;
+        need_exactly(y, row * WIDTH, ALIGNMENT, "the next tokens")?;
+        let attended = |columns: usize| -> Result<&View> {
+            let view = attended.context("nothing was attended to")?;
+            need_exactly(view, row * columns, ALIGNMENT, "what was attended to")?;
+            Ok(view)
+        };
+        let projected = |sections: usize| -> Result<&View> {
+            let view = projected.context("there is no place for queries")?;
+            need_exactly(view, row * sections * WIDTH, ALIGNMENT, "the queries")?;
+            Ok(view)
+        };
+        match piece {
+            MemoryAttentionPiece::Start => {
+                let Layer { norm1, qkv, .. } = self.layer(0)?;
+                let added = [x, &self.weights.positions, y];
+                self.project(Source::Features(added), (norm1, qkv, 3), projected(3)?, stream)
+            }
+            MemoryAttentionPiece::Query(at) => {
+                let Layer { norm2, query, .. } = self.layer(at)?;
+                let added = [x, attended(WIDTH)?, y];
+                self.project(Source::Sums(added), (norm2, query, 1), projected(1)?, stream)
+            }
+            MemoryAttentionPiece::Finish(at) => {
+                let Layer { norm1, qkv, .. } = self.layer(at + 1)?;
+                let projected = projected(3)?;
+                self.mlp(self.layer(at)?, x, attended(MEMORY)?, y, stream)?;
+                self.project(Source::Tokens(y), (norm1, qkv, 3), projected, stream)
+            }
+            MemoryAttentionPiece::Last => {
+                let layer = self.layer(self.shape.layers - 1)?;
+                self.mlp(layer, x, attended(MEMORY)?, &self.sum, stream)?;
+                self.normalize(&self.sum, &self.weights.norm, y, stream)
+            }
+        }
+    }
+
+    fn layer(&self, at: usize) -> Result<&Layer> {
+        match self.weights.layers.get(at) {
+            Some(layer) => Ok(layer),
+            None => bail!("the memory attention has {} layers, no layer {at}", self.shape.layers),
+        }
+    }
+
+    /// Adds a memory's values and the MLP of a layer to `x`. `y` may be `self.sum`: each element is
+    /// read by the thread that writes it, before.
+    fn mlp(&self, layer: &Layer, x: &View, memory: &View, y: &View, stream: &Stream) -> Result<()> {
+        self.add_product(memory, (&layer.value, MEMORY), x, &self.sum, stream)?;
+        self.normalize(&self.sum, &layer.norm3, &self.normed, stream)?;
+        self.mlp_up(&self.normed, &layer.up, stream)?;
+        self.add_product(&self.hidden, (&layer.down, HIDDEN), &self.sum, y, stream)
+    }
+}

@@ -1,0 +1,210 @@
+/*!
+What lies between the memory attention's attentions, piece by piece, against float64 on the host.
+*/
+
+mod drawn;
+mod reference;
+
+use anyhow::Result;
+use half::f16;
+use rayon::prelude::*;
+
+use super::launches::MODULES;
+use crate::selftest::{Bench, Checked, Limits, POISON, Topic, bytes_of, row};
+use crate::{MemoryAttention, MemoryAttentionPiece};
+use cuda::{Stream, View};
+use drawn::Drawn;
+use reference::Expected;
+use vos::bundle::MemoryAttentionShape;
+use vos::bundle::memory_attention::WIDTH;
+
+/// About how many tokens are looked at.
+const SAMPLE: usize = 64;
+/// Runs that must give the same bits.
+const RUNS: usize = 2;
+
+/// What is halves on the way: tokens behind a sum, normalised tokens, hidden columns, results. Each
+/// is off by 2⁻¹² on average, independently.
+const LIMITS: Limits = Limits { error: 1.2e-3, deviation: 1e-2 };
+
+struct Case {
+    name: &'static str,
+    shape: MemoryAttentionShape,
+}
+
+/// EdgeTAM's and SAM 2.1's layers at 1024 and 512 pixels, then tokens that fill no tile.
+const CASES: [Case; 4] = [
+    Case { name: "at 1024", shape: MemoryAttentionShape { grid: 64, layers: 2 } },
+    Case { name: "at 512", shape: MemoryAttentionShape { grid: 32, layers: 2 } },
+    Case { name: "of 14 x 14 tokens", shape: MemoryAttentionShape { grid: 14, layers: 2 } },
+    Case { name: "of 4 x 4 tokens", shape: MemoryAttentionShape { grid: 4, layers: 2 } },
+];
+
+/// One of each kind, of two layers.
+const PIECES: [(MemoryAttentionPiece, &str); 4] = [
+    (MemoryAttentionPiece::Start, "features"),
+    (MemoryAttentionPiece::Query(1), "query"),
+    (MemoryAttentionPiece::Finish(0), "MLP and next layer"),
+    (MemoryAttentionPiece::Last, "MLP and norm"),
+];
+
+pub(crate) const TOPIC: Topic = Topic {
+    word: "memory-attention",
+    help: "Norms, projections and MLPs of the memory attention",
+    name: "the memory attention's layers",
+    sources: &MODULES,
+    used_by: Some("a memory attention whose layers are ours"),
+    needs_cublaslt: false,
+    judge: |bench| {
+        judge(bench);
+        Ok(())
+    },
+};
+
+fn judge(bench: &Bench) {
+    let cases = bench.planned(CASES, |case| (case.shape.tokens() * WIDTH, PIECES.len()));
+    let seed = bench.seed;
+    bench.each(
+        &cases,
+        |case| {
+            let drawn = Drawn::new(case.shape, seed, case.name);
+            let sample = sample(case.shape.tokens());
+            let of = |(piece, _): &(MemoryAttentionPiece, &str)| drawn.expected(*piece, &sample);
+            let expected: Vec<Expected> = PIECES.par_iter().map(of).collect();
+            (drawn, expected)
+        },
+        |case, (drawn, expected)| {
+            let work = match Work::new(bench, &drawn) {
+                Ok(work) => work,
+                Err(error) => return bench.found(row("memory attention", case.name, Err(error))),
+            };
+            for ((piece, name), expected) in PIECES.iter().zip(expected) {
+                let name = format!("{}, {name}", case.name);
+                let checked = check(bench, &work, *piece, &expected);
+                bench.found(row("memory attention", &name, checked));
+            }
+        },
+    );
+}
+
+/// Tokens that are computed on the host; the first and the last are among them.
+fn sample(tokens: usize) -> Vec<usize> {
+    let step = if tokens > SAMPLE { (tokens / SAMPLE) | 1 } else { 1 };
+    (0..tokens - 1).step_by(step).chain([tokens - 1]).collect()
+}
+
+/// The kernels, what they take and what they give.
+struct Work {
+    attention: MemoryAttention,
+    x: View,
+    /// What was attended to: of the frame, of the bank.
+    attended: [View; 2],
+    y: View,
+    projected: View,
+}
+
+impl Work {
+    fn new(bench: &Bench, drawn: &Drawn) -> Result<Self> {
+        let halves = |values: &[f16]| bench.put(&bytes_of(values, |value| value.to_le_bytes()));
+        let row = 2 * WIDTH * drawn.shape.tokens();
+        let weights = drawn.weights()?;
+        Ok(Self {
+            attention: MemoryAttention::new(bench.gpu, drawn.shape, &weights, &bench.stream)?,
+            x: halves(&drawn.x)?,
+            attended: [halves(&drawn.attended[0])?, halves(&drawn.attended[1])?],
+            y: View::new(bench.gpu, row)?,
+            projected: View::new(bench.gpu, 3 * row)?,
+        })
+    }
+
+    fn enqueue(&self, piece: MemoryAttentionPiece, stream: &Stream) -> Result<()> {
+        let Self { attention, x, attended: [frame, bank], y, projected } = self;
+        let queries = projected.part(0, y.len())?;
+        let (attended, projected) = match piece {
+            MemoryAttentionPiece::Start => (None, Some(projected)),
+            MemoryAttentionPiece::Query(_) => (Some(frame), Some(&queries)),
+            MemoryAttentionPiece::Finish(_) => (Some(bank), Some(projected)),
+            MemoryAttentionPiece::Last => (Some(bank), None),
+        };
+        attention.enqueue(piece, x, attended, y, projected, stream)
+    }
+
+    /// Poisons what the piece gives, and enqueues it.
+    fn anew(&self, piece: MemoryAttentionPiece, stream: &Stream) -> Result<[Vec<u8>; 2]> {
+        self.y.fill(POISON, stream)?;
+        self.projected.fill(POISON, stream)?;
+        self.enqueue(piece, stream)?;
+        Ok([self.y.download(stream)?, self.projected.download(stream)?])
+    }
+}
+
+fn check(
+    bench: &Bench,
+    work: &Work,
+    piece: MemoryAttentionPiece,
+    expected: &Expected,
+) -> Result<Checked> {
+    let stream = &bench.stream;
+    let first = work.anew(piece, stream)?;
+    let mut checked = near(&first, expected);
+    for _ in 1..RUNS {
+        if work.anew(piece, stream)? != first {
+            checked.not_repeated();
+        }
+    }
+    checked.timing = bench.time_recorded(bench.runs, |stream| work.enqueue(piece, stream))?;
+    Ok(checked)
+}
+
+/// Tokens, and queries, keys and values, within their limits.
+fn near([y, projected]: &[Vec<u8>; 2], expected: &Expected) -> Checked {
+    let judged = |came: &[u8], sample: &[(usize, f64)]| {
+        let halves = came.as_chunks::<2>().0;
+        let value = |at: usize| {
+            halves.get(at).map_or(f64::NAN, |two| f16::from_le_bytes(*two).to_f64())
+        };
+        LIMITS.judge(sample, value)
+    };
+    let mut found = vec![("the tokens", judged(y, &expected.y))];
+    let names = ["the queries", "the keys", "the values"];
+    for (name, section) in names.into_iter().zip(&expected.sections) {
+        found.push((name, judged(projected, section)));
+    }
+    Checked::of_outputs(&found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_output_is_held_to_what_is_expected() {
+        let shape = MemoryAttentionShape { grid: 4, layers: 2 };
+        let drawn = Drawn::new(shape, 1, "test");
+        let expected = drawn.expected(MemoryAttentionPiece::Finish(0), &sample(16));
+        let bytes = |of: &[&[(usize, f64)]]| -> Vec<u8> {
+            let all = of.iter().flat_map(|section| section.iter());
+            all.flat_map(|(_, value)| f16::from_f64(*value).to_le_bytes()).collect()
+        };
+        let [q, k, v] = [0, 1, 2].map(|at| expected.sections[at].as_slice());
+        let came = [bytes(&[&expected.y]), bytes(&[q, k, v])];
+        assert_eq!(near(&came, &expected).first, None);
+        let section = 2 * 16 * WIDTH;
+        for (of, at, said) in [
+            (0, 5, "the tokens: 1 element"),
+            (1, 5, "the queries: 1 element"),
+            (1, section + 5, "the keys: 1 element"),
+            (1, 2 * section + 5, "the values: 1 element"),
+        ] {
+            let mut wrong = came.clone();
+            wrong[of][at] ^= 0x80;
+            assert!(near(&wrong, &expected).first.unwrap().starts_with(said), "{said}");
+        }
+        assert_eq!(sample(4096).last(), Some(&4095));
+        // Nothing is projected behind the last layer, and queries alone in the middle of one.
+        let last = drawn.expected(MemoryAttentionPiece::Last, &sample(16));
+        assert!(last.sections.is_empty());
+        let query = drawn.expected(MemoryAttentionPiece::Query(1), &sample(16));
+        assert_eq!(query.sections.len(), 1);
+    }
+}

@@ -1,0 +1,138 @@
+/*!
+The weights of a memory attention on the device, all of them in one piece of memory; projections in
+the order in which `memory_attention_project` reads them.
+*/
+
+use anyhow::{Context, Result};
+
+use super::{HALF, WIDTH};
+use crate::constants::constant;
+use crate::device_weights::{Affine, DeviceWeights};
+use crate::repvit::packed;
+use cuda::{Gpu, Stream, View};
+use vos::bundle::{
+    FusedPart, MemoryAttentionPart, MemoryAttentionShape, MemoryAttentionWeights,
+};
+
+const TILE: usize = constant!(MemoryAttention, "TILE") as usize;
+/// From a column to the other of its pair.
+const PARTNER: usize = constant!(MemoryAttention, "PARTNER") as usize;
+
+/// The weights of one layer.
+#[derive(Debug)]
+pub(super) struct Layer {
+    pub norm1: Affine,
+    /// Packed, as are the queries.
+    pub qkv: Affine,
+    pub norm2: Affine,
+    pub query: Affine,
+    pub value: Affine,
+    pub norm3: Affine,
+    pub up: Affine,
+    pub down: Affine,
+}
+
+#[derive(Debug)]
+pub(super) struct Weights {
+    pub positions: View,
+    pub turns: View,
+    pub layers: Vec<Layer>,
+    pub norm: Affine,
+}
+
+impl Weights {
+    /// Brings them to the device.
+    ///
+    /// # Errors
+    /// Weights of another shape, too little memory, or what the driver says.
+    pub fn load(
+        gpu: &Gpu,
+        shape: MemoryAttentionShape,
+        file: &MemoryAttentionWeights,
+        stream: &Stream,
+    ) -> Result<Self> {
+        let is_packed = |name: &str| name.ends_with(".qkv") || name.ends_with(".query");
+        let tensors = MemoryAttentionPart::tensors(&shape);
+        // Those in another order first: views of them must live as long as the upload.
+        let packed = tensors.iter().filter(|tensor| is_packed(&tensor.name)).map(|tensor| {
+            let columns = tensor.shape.first().copied().unwrap_or(0);
+            Ok((tensor.name.clone(), in_pairs(file.get(&tensor.name)?, columns)))
+        });
+        let packed = packed.collect::<Result<Vec<(String, Vec<u8>)>>>()?;
+        let mut all: Vec<(String, &[u8])> = Vec::new();
+        for tensor in &tensors {
+            let own = packed.iter().find(|(name, _)| *name == tensor.name);
+            let bytes = own.map_or_else(|| file.get(&tensor.name), |(_, bytes)| Ok(bytes))?;
+            all.push((tensor.name.clone(), bytes));
+        }
+        DeviceWeights::upload(gpu, &all, stream)
+            .and_then(|weights| Self::of(&weights, shape))
+            .with_context(|| format!("of a memory attention whose map has side {}", shape.grid))
+    }
+
+    fn of(weights: &DeviceWeights, shape: MemoryAttentionShape) -> Result<Self> {
+        let layer = |at: usize| -> Result<Layer> {
+            let name = |part: &str| format!("attention.layers.{at}.{part}");
+            let product = |part: &str| weights.matmul(&name(part));
+            let norm = |part: &str| weights.layer(&name(part));
+            Ok(Layer {
+                norm1: norm("norm1")?,
+                qkv: product("qkv")?,
+                norm2: norm("norm2")?,
+                query: product("query")?,
+                value: product("value")?,
+                norm3: norm("norm3")?,
+                up: product("up")?,
+                down: product("down")?,
+            })
+        };
+        Ok(Self {
+            positions: weights.one("attention.positions")?,
+            turns: weights.one("attention.turns")?,
+            layers: (0..shape.layers).map(layer).collect::<Result<_>>()?,
+            norm: weights.layer("attention.norm")?,
+        })
+    }
+}
+
+/// A weight f16 `[columns, 256]` with tiles of columns by turns with those 128 behind, packed.
+fn in_pairs(weight: &[u8], columns: usize) -> Vec<u8> {
+    let row = HALF * WIDTH;
+    let mut ordered = Vec::with_capacity(weight.len());
+    for section in weight.chunks(WIDTH * row) {
+        for tile in (0..PARTNER).step_by(TILE) {
+            for first in [tile, tile + PARTNER] {
+                let rows = first * row..(first + TILE) * row;
+                ordered.extend_from_slice(section.get(rows).unwrap_or(&[]));
+            }
+        }
+    }
+    packed(&ordered, columns, WIDTH, 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tile_and_its_partner_follow_each_other_step_by_step() {
+        let halves: Vec<u8> =
+            (0..2 * WIDTH * WIDTH).flat_map(|at| ((at / WIDTH) as u16).to_le_bytes()).collect();
+        let packed = in_pairs(&halves, 2 * WIDTH);
+        assert_eq!(packed.len(), halves.len());
+        let (found, _) = packed.as_chunks::<2>();
+        // Of the second section's second pair: 16 steps of two tiles of 256 halves.
+        let pair = &found[(8 + 1) * 16 * 2 * 256..];
+        let of = |at: usize| {
+            let mut columns: Vec<u16> =
+                pair[at..at + 256].iter().map(|two| u16::from_le_bytes(*two)).collect();
+            columns.sort_unstable();
+            columns.dedup();
+            columns
+        };
+        let tile = |first: u16| (first..first + 16).collect::<Vec<u16>>();
+        assert_eq!(of(0), tile(256 + 16));
+        assert_eq!(of(256), tile(256 + 16 + 128));
+        assert_eq!(of(512), tile(256 + 16));
+    }
+}
