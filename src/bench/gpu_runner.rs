@@ -18,7 +18,9 @@ use runtime::pipeline::{
     self, Engines, FrameResult, JpegDecoder, ObjectSpan, PassError, PassPlan, Pipeline,
 };
 use tensorrt::{Library, Runtime};
-use vos::bundle::{FusedPart, Manifest, MaskDecoderPart, MemoryEncoderPart, Trunk};
+use vos::bundle::{
+    FusedPart, Manifest, MaskDecoderPart, MemoryAttentionPart, MemoryEncoderPart, Trunk,
+};
 use vos::geometry::Geometry;
 use vos::logits::rounded;
 use vos::mask::Mask;
@@ -135,18 +137,20 @@ impl GpuRunner {
             graphs: plan.options.graphs,
             encode_batch: plan.options.batch(),
         };
-        let (decoder, memory) = (steps.track.has_cuda_decoder(), steps.memory.engine().is_none());
+        let (attention, decoder) = (steps.track.has_cuda_layers(), steps.track.has_cuda_decoder());
+        let memory = steps.memory.engine().is_none();
         let pipeline = Pipeline::new(&gpu, engines, plan.options, nvjpeg.as_ref())?;
         let load_ms = begun.elapsed().as_secs_f64() * 1e3;
         let facts = gpu.facts();
         let parts = [
             (pipeline.has_trunk(), Trunk::LABEL),
+            (attention, MemoryAttentionPart::LABEL),
             (decoder, MaskDecoderPart::LABEL),
             (memory, MemoryEncoderPart::LABEL),
         ];
         let by_kernels = parts.into_iter().filter(|(is, _)| *is);
         backend.cuda_parts = by_kernels.map(|(_, label)| label.to_owned()).collect();
-        let attention = pipeline.attention().map(|form| format!(", attention from {form}"));
+        let form = pipeline.attention().map(|form| format!(", attention from {form}"));
         let trunk =
             pipeline.products().map(|library| format!(", the trunk's products by {library}"));
         let frames = nvjpeg.map(|library| {
@@ -165,7 +169,7 @@ impl GpuRunner {
                 facts.name,
                 facts.sm,
                 facts.driver_cuda,
-                attention.unwrap_or_default(),
+                form.unwrap_or_default(),
                 trunk.unwrap_or_default(),
                 frames.unwrap_or_default()
             ),

@@ -23,6 +23,7 @@ use vos::model_tag::ModelTag;
 use vos::precision::Precision;
 use vos::prompt::PromptKind;
 use vos::synth::{MASK_STRIDE, SynthOptions, write_split};
+use vos::track_variant::TrackVariant;
 
 /// Frames of the clip: the prompted one and five that read a memory that fills. A large model takes
 /// a CPU seconds a frame.
@@ -62,7 +63,7 @@ pub fn is_possible(manifest: &EngineManifest) -> bool {
     let has = |wanted: fn(Role) -> bool| manifest.plans.iter().any(|plan| wanted(plan.role));
     // Cut at its attentions, with an engine for the keys or a kernel.
     let keys = has(|role| role == Role::TrackKeys) || manifest.keys().is_some();
-    let fused = has(|role| role == Role::TrackSeg0) && keys;
+    let fused = manifest.has_variant(TrackVariant::Segmented) && keys;
     has(|role| role == Role::Encoder || role.is_encoder_part())
         && has(|role| role == Role::Prompt)
         && (has(|role| role == Role::Memory) || manifest.part::<MemoryEncoderPart>().is_some())

@@ -16,7 +16,8 @@ use super::bound_engine::{DeviceTensor, SharedEngine, TensorDesc};
 use cuda::Element;
 use cuda::{Capturable, Stream, View};
 use kernels::{
-    Attention, BankState, MaskDecoder, MaskDecoderOutputs, MemoryEncoder, MemoryKeyProj, Trunk,
+    Attention, BankState, MaskDecoder, MaskDecoderOutputs, MemoryAttention, MemoryAttentionPiece,
+    MemoryEncoder, MemoryKeyProj, Trunk,
 };
 
 /// One operation.
@@ -60,6 +61,21 @@ pub enum Op {
         bias: Option<View>,
         /// The result.
         output: View,
+    },
+    /// What lies between two attentions of a track step, in place of a segment's engine.
+    MemoryAttention {
+        /// The kernels and their weights.
+        kernels: Rc<MemoryAttention>,
+        /// Which part of the layers.
+        piece: MemoryAttentionPiece,
+        /// Tokens or features, as [`MemoryAttention::enqueue`] takes them.
+        x: View,
+        /// The result of the attention before; none of the first.
+        attended: Option<View>,
+        /// The tokens behind it.
+        y: View,
+        /// Queries, keys and values of the attention that follows; none of the last.
+        projected: Option<View>,
     },
     /// The mask decoder: from image tokens after the memory attention to its outputs.
     MaskDecoder {
@@ -172,6 +188,10 @@ unsafe impl Capturable for Program {
                 }
                 Op::Attention { attention, inputs: [q, k, v], bias, output } => {
                     attention.enqueue([q, k, v], bias.as_ref(), output, stream)?;
+                }
+                Op::MemoryAttention { kernels, piece, x, attended, y, projected } => {
+                    let (attended, projected) = (attended.as_ref(), projected.as_ref());
+                    kernels.enqueue(*piece, x, attended, y, projected, stream)?;
                 }
                 Op::MaskDecoder { decoder, image, fine: [hr0, hr1], outputs } => {
                     decoder.enqueue(image, [hr0, hr1], outputs, stream)?;

@@ -10,9 +10,7 @@ use crate::constants::constant;
 use crate::device_weights::{Affine, DeviceWeights};
 use crate::repvit::packed;
 use cuda::{Gpu, Stream, View};
-use vos::bundle::{
-    FusedPart, MemoryAttentionPart, MemoryAttentionShape, MemoryAttentionWeights,
-};
+use vos::bundle::{FusedPart, MemoryAttentionPart, MemoryAttentionShape, MemoryAttentionWeights};
 
 const TILE: usize = constant!(MemoryAttention, "TILE") as usize;
 /// From a column to the other of its pair.

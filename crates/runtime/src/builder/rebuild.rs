@@ -73,7 +73,7 @@ impl EngineManifest {
 
     /// The form of the track step that a bench runs here; none where there is none.
     fn track_variant(&self, usual: Option<&Platform>) -> Option<TrackVariant> {
-        let is_there = |variant: &TrackVariant| self.plan(Role::of_variant(*variant)).is_some();
+        let is_there = |variant: &TrackVariant| self.has_variant(*variant);
         TrackVariant::by_preference(usual.map(|row| row.track_variant)).find(is_there)
     }
 

@@ -9,12 +9,14 @@ use anyhow::{Context, Result};
 
 use super::bound::{bind, tensor_of};
 use super::loaded_engine::LoadedEngine;
-use super::segmented_track::{KeySource, Pieces, SegmentedTrack};
-use super::step_engines::{KeyEngine, MemoryEncoderSource, StepEngines, TrackEngines};
+use super::segmented_track::{KeySource, Layers, Pieces, SegmentedTrack};
+use super::step_engines::{
+    KeyEngine, LayerEngines, MemoryEncoderSource, StepEngines, TrackEngines,
+};
 use crate::engine::{MOST_POINTS, USUAL_POINTS, fill_levels};
 use cuda::{Gpu, Stream, View};
 use execution::{SharedEngine, TensorDesc};
-use kernels::{AttentionKernels, MaskDecoder, MemoryEncoder, MemoryKeyProj};
+use kernels::{AttentionKernels, MaskDecoder, MemoryAttention, MemoryEncoder, MemoryKeyProj};
 use vos::bundle::Contract;
 
 /// The contexts of one stream, which run one at a time.
@@ -97,9 +99,16 @@ impl Track {
                 });
                 Self::Whole(levels.collect::<Result<_>>()?)
             }
-            TrackEngines::Segmented { keys, segments, decoder } => {
+            TrackEngines::Segmented { keys, layers, decoder } => {
                 let kernels = kernels.context("the attention kernels are not loaded")?;
-                let segments = segments.iter().map(single).collect::<Result<_>>()?;
+                let layers = match layers {
+                    LayerEngines::Engines(segments) => {
+                        Layers::Engines(segments.iter().map(single).collect::<Result<_>>()?)
+                    }
+                    LayerEngines::Kernels((shape, weights)) => Layers::Kernels(Rc::new(
+                        MemoryAttention::new(gpu, *shape, weights, stream)?,
+                    )),
+                };
                 let keys = match keys {
                     KeyEngine::Engine(loaded) => KeySource::Engine(single(loaded)?),
                     KeyEngine::Kernel(shape, weights) => KeySource::Kernel(Rc::new(
@@ -109,7 +118,7 @@ impl Track {
                 let decoder = decoder.as_ref().map(|(shape, weights)| {
                     Ok::<_, anyhow::Error>(Rc::new(MaskDecoder::new(gpu, *shape, weights, stream)?))
                 });
-                let pieces = Pieces { keys, segments, decoder: decoder.transpose()? };
+                let pieces = Pieces { keys, layers, decoder: decoder.transpose()? };
                 Self::Segmented(Box::new(SegmentedTrack::new(gpu, kernels, contract, pieces)?))
             }
         })

@@ -12,13 +12,16 @@ use anyhow::{Context, Result, bail};
 use super::loaded_engine::LoadedEngine;
 use super::options::Options;
 use super::part_weights::PartWeights;
-use super::step_engines::{KeyEngine, MemoryEncoderSource, StepEngines, TrackEngines};
+use super::step_engines::{
+    KeyEngine, LayerEngines, MemoryEncoderSource, StepEngines, TrackEngines,
+};
 use super::trunk_file::TrunkFile;
 use crate::engine::{EngineManifest, open_plan};
 use cuda::Gpu;
 use tensorrt::{Runtime, Version};
 use vos::bundle::{
-    Contract, MaskDecoderPart, MemoryEncoderPart, MemoryKeyProjWeights, PartGraph, Role,
+    Contract, MaskDecoderPart, MemoryAttentionPart, MemoryEncoderPart, MemoryKeyProjWeights,
+    PartGraph, Role,
 };
 use vos::platform::Platforms;
 use vos::record::EngineMemory;
@@ -57,6 +60,7 @@ struct Source {
     track_variant: Option<TrackVariant>,
     /// Read once, however often the engines are opened.
     keys: OnceCell<Arc<MemoryKeyProjWeights>>,
+    attention: PartWeights<MemoryAttentionPart>,
     decoder: PartWeights<MaskDecoderPart>,
     memory: PartWeights<MemoryEncoderPart>,
 }
@@ -90,6 +94,7 @@ impl Engines {
             with_mask,
             track_variant,
             keys: OnceCell::new(),
+            attention: PartWeights::default(),
             decoder: PartWeights::default(),
             memory: PartWeights::default(),
         };
@@ -263,11 +268,12 @@ impl Source {
                     let decoder = self.decoder.get(&self.dir, manifest)?;
                     let segments = Role::SEGMENTS.into_iter().filter(there);
                     let image = decoder.is_some().then_some(Role::TrackImage);
-                    TrackEngines::Segmented {
-                        keys: self.keys(manifest, trunk)?,
-                        segments: segments.chain(image).map(open).collect::<Result<_>>()?,
-                        decoder,
-                    }
+                    let segments = segments.chain(image).map(open);
+                    let layers = match self.attention.get(&self.dir, manifest)? {
+                        Some(attention) => LayerEngines::Kernels(attention),
+                        None => LayerEngines::Engines(segments.collect::<Result<_>>()?),
+                    };
+                    TrackEngines::Segmented { keys: self.keys(manifest, trunk)?, layers, decoder }
                 }
             },
             memory: self.memory(manifest)?,
@@ -319,7 +325,7 @@ fn part_graph(manifest: &EngineManifest, encoder: &[Role]) -> Result<PartGraph> 
 
 /// The variant of the track step: the requested one; else by [`TrackVariant::by_preference`].
 fn track_variant(manifest: &EngineManifest, asked: Option<TrackVariant>) -> Result<TrackVariant> {
-    let has = |variant: &TrackVariant| manifest.plan(Role::of_variant(*variant)).is_some();
+    let has = |variant: &TrackVariant| manifest.has_variant(*variant);
     let missing = |what: &str, command: String| {
         format!("there is no {what} engine; build it with: {command}")
     };

@@ -50,6 +50,7 @@ mod pipeline;
 mod prepared;
 mod prompt_input;
 mod run;
+mod segmented_layers;
 mod segmented_track;
 mod standalone_encoder;
 mod step_engines;

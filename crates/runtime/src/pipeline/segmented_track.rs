@@ -1,5 +1,5 @@
 /*!
-A segmented track step: engines, and CUDA kernels for the attention between them
+A segmented track step: engines or CUDA kernels, and CUDA kernels for the attention between them
 (`onnx/segexport/track_segments.py`).
 
 A segment's outputs tell what follows it, never the model's name. After `q`, `k` and `v` comes the
@@ -11,9 +11,11 @@ one's `x`, in two buffers by turns.
 
 use std::rc::Rc;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, ensure};
 
-use super::bound::{allocate_for, tensor_of};
+use super::bound::tensor_of;
+pub use super::segmented_layers::Layers;
+use super::segmented_layers::{AttentionBetween, LayerTensors, find, half};
 use crate::engine::fill_levels;
 use cuda::{Gpu, MemoryTag, View};
 use execution::{DeviceTensor, Op, Program, SharedEngine, TensorDesc};
@@ -28,14 +30,6 @@ use vos::bundle::Contract;
 /// has room for.
 const KEYS: [&str; 4] = ["k0", "k1", "k2", "k3"];
 
-/// The attention between two segments.
-enum AttentionBetween {
-    /// Self-attention of the frame's tokens.
-    SelfAttention,
-    /// Cross-attention to the memory bank, of this layer.
-    CrossAttention(usize),
-}
-
 /// What computes the bank's keys.
 pub enum KeySource {
     /// A context of `track_keys`.
@@ -48,31 +42,24 @@ pub enum KeySource {
 pub struct Pieces {
     /// What computes the keys.
     pub keys: KeySource,
-    /// Contexts of the segments in order.
-    pub segments: Vec<SharedEngine>,
+    /// What lies between the attentions.
+    pub layers: Layers,
     /// The mask decoder after a last segment that gives tokens; none where that segment gives the
     /// output.
     pub decoder: Option<Rc<MaskDecoder>>,
 }
 
-/// The engines of one stream with the tensors between them.
+/// The engines and kernels of one stream with the tensors between them.
 pub struct SegmentedTrack {
     keys: KeySource,
-    segments: Vec<SharedEngine>,
+    layers: Layers,
     decoder: Option<Rc<MaskDecoder>>,
     /// One after each segment but the last.
     attentions: Vec<AttentionBetween>,
     /// Keys of all layers' cross-attention, and of each.
     all_keys: View,
     bank_keys: Vec<DeviceTensor>,
-    /// Tokens on their way through the layers, in turn.
-    tokens: [DeviceTensor; 2],
-    query: DeviceTensor,
-    key: DeviceTensor,
-    value: DeviceTensor,
-    /// Results of both attentions: never needed at the same time.
-    self_output: DeviceTensor,
-    cross_output: DeviceTensor,
+    tensors: LayerTensors,
     self_attention: Rc<Attention>,
     cross_attention: Rc<Attention>,
     /// From this number of frames on the bank is full.
@@ -88,28 +75,12 @@ impl SegmentedTrack {
         gpu: &Gpu,
         kernels: &AttentionKernels,
         contract: &Contract,
-        Pieces { keys, segments, decoder }: Pieces,
+        Pieces { keys, layers: own_layers, decoder }: Pieces,
     ) -> Result<Self> {
-        let decoded = decoder.is_some();
         let has = |engine: &SharedEngine, name: &str| engine.borrow().tensor(name).is_some();
-        let (mut attentions, mut layers) = (Vec::new(), 0);
-        for (at, segment) in segments.iter().enumerate() {
-            let last = at + 1 == segments.len();
-            attentions.push(match (has(segment, "q"), has(segment, "k"), has(segment, "low")) {
-                (true, true, false) if !last => AttentionBetween::SelfAttention,
-                (true, false, false) if !last => {
-                    layers += 1;
-                    AttentionBetween::CrossAttention(layers - 1)
-                }
-                (false, false, answers) if last && answers != decoded => break,
-                _ => bail!(
-                    "the outputs of the track_seg{at} engine do not say what comes next: expected \
-                     q, k and v or q alone, and {} of the last one; export the model again with \
-                     --segments and build its engines",
-                    if decoded { "y alone" } else { "low" }
-                ),
-            });
-        }
+        let attentions = own_layers.attentions(decoder.is_some())?;
+        let is_cross = |it: &&AttentionBetween| matches!(it, AttentionBetween::CrossAttention(_));
+        let layers = attentions.iter().filter(is_cross).count();
         let key_layers = match &keys {
             KeySource::Engine(keys) => KEYS.iter().filter(|k| has(keys, k)).count(),
             KeySource::Kernel(keys) => keys.layers(),
@@ -119,26 +90,8 @@ impl SegmentedTrack {
             "the segments have {layers} attentions to the memory bank, but keys are computed for \
              {key_layers} layers; export the model again with --segments and build its engines"
         );
-        // Every layer has the attentions of the first two.
-        let [first, second, third, ..] = segments.as_slice() else {
-            bail!("there are {} segments of the track step, three are the fewest", segments.len());
-        };
-        ensure!(
-            matches!(
-                attentions.as_slice(),
-                [AttentionBetween::SelfAttention, AttentionBetween::CrossAttention(0), ..]
-            ),
-            "the track step has no self-attention before its cross-attention to the bank; export \
-             the model again with --segments and build its engines"
-        );
-        let new =
-            |engine: &SharedEngine, name: &str| allocate_for(gpu, engine, name, MemoryTag::Scratch);
-        let query = half(&tensor_of(first, "q")?, [None, Some(HEAD)])?;
-        let own =
-            AttentionShape { objects: 1, queries: query[0], keys: query[0], values: Values::Frame };
-        for name in ["k", "v"] {
-            half(&tensor_of(first, name)?, [Some(own.keys), Some(HEAD)])?;
-        }
+        let queries = own_layers.queries()?;
+        let own = AttentionShape { objects: 1, queries, keys: queries, values: Values::Frame };
         let width = Values::Memory.columns();
         ensure!(
             contract.memory_channels == width,
@@ -167,12 +120,8 @@ impl SegmentedTrack {
             Ok(DeviceTensor { view, dtype: DataType::Half })
         });
         let bank_keys = bank_keys.collect::<Result<_>>()?;
-        if let (Some(decoder), Some(last)) = (&decoder, segments.last()) {
-            half(&tensor_of(last, "y")?, [Some(decoder.tokens()), Some(HEAD)])?;
-        }
-        // Segments 1 and 2 take what the two attentions give; the others take the same.
-        half(&tensor_of(second, "o")?, [Some(own.queries), Some(HEAD)])?;
-        half(&tensor_of(third, "o")?, [Some(own.queries), Some(width)])?;
+        let decoded = decoder.as_ref().map(|decoder| decoder.tokens());
+        let tensors = own_layers.tensors(gpu, decoded)?;
         let make = |shape| Ok::<_, anyhow::Error>(Rc::new(Attention::new(gpu, kernels, shape)?));
         let (self_attention, cross_attention) = (make(own)?, make(bank)?);
         log::debug!(
@@ -185,19 +134,14 @@ impl SegmentedTrack {
         Ok(Self {
             all_keys,
             bank_keys,
-            tokens: [new(first, "y")?, new(first, "y")?],
-            query: new(first, "q")?,
-            key: new(first, "k")?,
-            value: new(first, "v")?,
-            self_output: new(second, "o")?,
-            cross_output: new(third, "o")?,
+            tensors,
             self_attention,
             cross_attention,
             // Frame 0 reads nothing, frame 1 the first level.
             full_from: fill_levels(contract).len(),
             attentions,
             keys,
-            segments,
+            layers: own_layers,
             decoder,
         })
     }
@@ -214,7 +158,7 @@ impl SegmentedTrack {
     pub fn output(&self, name: &str) -> Result<TensorDesc> {
         match &self.decoder {
             Some(decoder) => decoder.output(name).map(TensorDesc::from),
-            None => tensor_of(self.segments.last().context("there are no segments")?, name),
+            None => self.layers.output(name),
         }
     }
 
@@ -236,19 +180,12 @@ impl SegmentedTrack {
                 all.extend(KEYS.into_iter().zip(self.bank_keys.iter().cloned()));
                 Program::engine(keys, all)
             }
-            KeySource::Kernel(keys) => {
-                let find = |name: &str| {
-                    let found = bank.iter().find(|(tensor, _)| *tensor == name);
-                    found.map(|(_, placed)| placed.view.clone())
-                };
-                let need = |name: &str| find(name).with_context(|| format!("no bank's '{name}'"));
-                Op::Keys {
-                    keys: Rc::clone(keys),
-                    inputs: [need("mem")?, need("tidx")?, need("ptrs")?],
-                    ages: find("ptr_t"),
-                    output: self.all_keys.clone(),
-                }
-            }
+            KeySource::Kernel(keys) => Op::Keys {
+                keys: Rc::clone(keys),
+                inputs: [find(bank, "mem")?, find(bank, "tidx")?, find(bank, "ptrs")?],
+                ages: find(bank, "ptr_t").ok(),
+                output: self.all_keys.clone(),
+            },
         })
     }
 
@@ -261,50 +198,37 @@ impl SegmentedTrack {
         tensors: &[(&'static str, DeviceTensor)],
     ) -> Result<Vec<Op>> {
         let (mut ops, mut attended) = (Vec::new(), None::<DeviceTensor>);
-        for (at, segment) in self.segments.iter().enumerate() {
-            let mut all = tensors.to_vec();
-            all.push(("x", self.tokens[(at + 1) % 2].clone()));
-            all.push(("y", self.tokens[at % 2].clone()));
-            all.extend(attended.take().map(|placed| ("o", placed)));
-            for (name, placed) in [("q", &self.query), ("k", &self.key), ("v", &self.value)] {
-                all.push((name, placed.clone()));
-            }
-            ops.push(Program::engine(segment, all));
-            let Some(gap) = self.attentions.get(at) else { continue };
+        let own = &self.tensors;
+        for at in 0..self.layers.len() {
+            let follows = self.attentions.get(at);
+            ops.push(self.layers.op(at, own, attended.take(), follows, tensors)?);
+            let Some(gap) = follows else { continue };
             let (attention, k, v, bias, output) = match gap {
-                AttentionBetween::SelfAttention => (
-                    &self.self_attention,
-                    &self.key.view,
-                    &self.value.view,
-                    None,
-                    &self.self_output,
-                ),
+                AttentionBetween::SelfAttention => {
+                    (&self.self_attention, &own.key.view, &own.value.view, None, &own.self_output)
+                }
                 AttentionBetween::CrossAttention(layer) => (
                     &self.cross_attention,
                     &self.bank_keys[*layer].view,
                     values,
                     bias,
-                    &self.cross_output,
+                    &own.cross_output,
                 ),
             };
             ops.push(Op::Attention {
                 attention: Rc::clone(attention),
-                inputs: [&self.query.view, k, v].map(View::clone),
+                inputs: [&own.query.view, k, v].map(View::clone),
                 bias: bias.cloned(),
                 output: output.view.clone(),
             });
             attended = Some(output.clone());
         }
         if let Some(decoder) = &self.decoder {
-            let of = |name: &str| {
-                let found = tensors.iter().find(|(tensor, _)| *tensor == name);
-                let missing = || format!("the mask decoder lacks the tensor '{name}'");
-                found.map(|(_, placed)| placed.view.clone()).with_context(missing)
-            };
+            let of = |name: &str| find(tensors, name);
             ops.push(Op::MaskDecoder {
                 decoder: Rc::clone(decoder),
-                // The last segment's output.
-                image: self.tokens[(self.segments.len() + 1) % 2].view.clone(),
+                // The last output.
+                image: own.behind(self.layers.len() + 1).clone(),
                 fine: [of("hr0")?, of("hr1")?],
                 outputs: MaskDecoderOutputs {
                     low: of("low")?,
@@ -317,33 +241,4 @@ impl SegmentedTrack {
         }
         Ok(ops)
     }
-}
-
-/// The rows and columns of one object's tensor, which must be fp16 and as large as `expected` says
-/// where it does.
-fn half(desc: &TensorDesc, expected: [Option<usize>; 2]) -> Result<[usize; 2]> {
-    let TensorDesc { name, dtype, shape, .. } = desc;
-    ensure!(
-        *dtype == DataType::Half,
-        "'{name}' of the segmented track step is {dtype}, the attention kernels take fp16; build \
-         the engines with --precision fp16, or with --track-variant padded"
-    );
-    let found = match shape.as_slice() {
-        [1, rows, columns] => [rows, columns].map(|extent| usize::try_from(*extent).unwrap_or(0)),
-        _ => [0, 0],
-    };
-    let fits = found
-        .iter()
-        .zip(expected)
-        .all(|(found, wanted)| *found > 0 && wanted.is_none_or(|w| w == *found));
-    let word =
-        |wanted: Option<usize>| wanted.map_or_else(|| "any".to_owned(), |size| size.to_string());
-    ensure!(
-        fits,
-        "'{name}' of the segmented track step is {shape:?}, the attention kernels take [1, {}, \
-         {}]; build the engines with --track-variant padded",
-        word(expected[0]),
-        word(expected[1])
-    );
-    Ok(found)
 }

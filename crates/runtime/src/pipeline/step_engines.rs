@@ -9,8 +9,8 @@ use anyhow::Result;
 use super::loaded_engine::LoadedEngine;
 use super::part_weights::ShapeAndWeights;
 use vos::bundle::{
-    MaskDecoderPart, MemoryEncoderShape, MemoryEncoderWeights, MemoryKeyProjShape,
-    MemoryKeyProjWeights,
+    MaskDecoderPart, MemoryAttentionPart, MemoryEncoderShape, MemoryEncoderWeights,
+    MemoryKeyProjShape, MemoryKeyProjWeights,
 };
 use vos::track_variant::TrackVariant;
 
@@ -39,14 +39,21 @@ impl StepEngines {
             track: match &self.track {
                 TrackEngines::Padded(track) => TrackEngines::Padded(again(track)?),
                 TrackEngines::PerFillLevel(track) => TrackEngines::PerFillLevel(again(track)?),
-                TrackEngines::Segmented { keys, segments, decoder } => TrackEngines::Segmented {
+                TrackEngines::Segmented { keys, layers, decoder } => TrackEngines::Segmented {
                     keys: match keys {
                         KeyEngine::Engine(keys) => KeyEngine::Engine(again(keys)?),
                         KeyEngine::Kernel(shape, weights) => {
                             KeyEngine::Kernel(*shape, Arc::clone(weights))
                         }
                     },
-                    segments: segments.iter().map(&again).collect::<Result<_>>()?,
+                    layers: match layers {
+                        LayerEngines::Engines(segments) => LayerEngines::Engines(
+                            segments.iter().map(&again).collect::<Result<_>>()?,
+                        ),
+                        LayerEngines::Kernels(attention) => {
+                            LayerEngines::Kernels(attention.clone())
+                        }
+                    },
                     decoder: decoder.clone(),
                 },
             },
@@ -88,8 +95,8 @@ pub enum TrackEngines {
     Segmented {
         /// The bank to keys.
         keys: KeyEngine,
-        /// The pieces in order.
-        segments: Vec<LoadedEngine>,
+        /// What lies between the attentions.
+        layers: LayerEngines,
         /// The CUDA mask decoder after the last one, where that gives tokens.
         decoder: Option<ShapeAndWeights<MaskDecoderPart>>,
     },
@@ -103,16 +110,29 @@ pub enum KeyEngine {
     Kernel(MemoryKeyProjShape, Arc<MemoryKeyProjWeights>),
 }
 
+/// What lies between the attentions.
+pub enum LayerEngines {
+    /// The segments in order.
+    Engines(Vec<LoadedEngine>),
+    /// CUDA kernels.
+    Kernels(ShapeAndWeights<MemoryAttentionPart>),
+}
+
 impl TrackEngines {
     /// All of them.
     pub fn all(&self) -> Vec<&LoadedEngine> {
         match self {
             Self::Padded(track) | Self::PerFillLevel(track) => vec![track],
-            Self::Segmented { keys: KeyEngine::Engine(keys), segments, .. } => {
-                [keys].into_iter().chain(segments).collect()
-            }
-            Self::Segmented { keys: KeyEngine::Kernel(..), segments, .. } => {
-                segments.iter().collect()
+            Self::Segmented { keys, layers, .. } => {
+                let keys = match keys {
+                    KeyEngine::Engine(keys) => Some(keys),
+                    KeyEngine::Kernel(..) => None,
+                };
+                let segments: &[LoadedEngine] = match layers {
+                    LayerEngines::Engines(segments) => segments,
+                    LayerEngines::Kernels(_) => &[],
+                };
+                keys.into_iter().chain(segments).collect()
             }
         }
     }
@@ -120,6 +140,11 @@ impl TrackEngines {
     /// A CUDA mask decoder follows them.
     pub fn has_cuda_decoder(&self) -> bool {
         matches!(self, Self::Segmented { decoder: Some(_), .. })
+    }
+
+    /// CUDA kernels compute what lies between the attentions.
+    pub fn has_cuda_layers(&self) -> bool {
+        matches!(self, Self::Segmented { layers: LayerEngines::Kernels(_), .. })
     }
 
     /// Their variant.

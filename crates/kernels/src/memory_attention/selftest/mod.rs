@@ -160,9 +160,8 @@ fn check(
 fn near([y, projected]: &[Vec<u8>; 2], expected: &Expected) -> Checked {
     let judged = |came: &[u8], sample: &[(usize, f64)]| {
         let halves = came.as_chunks::<2>().0;
-        let value = |at: usize| {
-            halves.get(at).map_or(f64::NAN, |two| f16::from_le_bytes(*two).to_f64())
-        };
+        let value =
+            |at: usize| halves.get(at).map_or(f64::NAN, |two| f16::from_le_bytes(*two).to_f64());
         LIMITS.judge(sample, value)
     };
     let mut found = vec![("the tokens", judged(y, &expected.y))];

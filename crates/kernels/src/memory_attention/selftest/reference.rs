@@ -47,8 +47,7 @@ impl Drawn {
         let row = |values: &[half::f16], columns: usize| -> Vec<f64> {
             values[token * columns..][..columns].iter().map(|value| value.to_f64()).collect()
         };
-        let sum =
-            |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a + b).collect::<Vec<f64>>();
+        let sum = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a + b).collect::<Vec<f64>>();
         match piece {
             Piece::Start => {
                 let positions = self.get("positions");
@@ -103,14 +102,7 @@ impl Drawn {
 
     /// Queries, and keys and values where there are any; the first two are turned by the token's
     /// place.
-    fn projected(
-        &self,
-        layer: usize,
-        norm: &str,
-        name: &str,
-        y: &[f64],
-        token: usize,
-    ) -> Vec<f64> {
+    fn projected(&self, layer: usize, norm: &str, name: &str, y: &[f64], token: usize) -> Vec<f64> {
         let mut all = self.product(layer, name, &self.normed(layer, norm, y));
         let (grid, turns) = (self.shape.grid, self.get("turns"));
         for section in all.chunks_mut(WIDTH).take(2) {
