@@ -51,6 +51,13 @@ def parse():
         "the last segment",
     )
     parser.add_argument(
+        "--memory-attention",
+        choices=("cuda", "engine"),
+        help="what computes norms, projections and MLPs between the track step's attentions. cuda: CUDA "
+             "kernels; adds a weights file; needs --mask-decoder cuda (default with it). engine: TensorRT, from "
+             "the graphs track_seg*",
+    )
+    parser.add_argument(
         "--memory-encoder",
         choices=("cuda", "engine"),
         help="what computes the memory encoder. cuda: CUDA kernels; adds a weights file; needs --precision "
@@ -89,6 +96,10 @@ def parse():
     args.encoder = args.encoder or ("trunk" if kernels_fit else "engine")
     args.mask_decoder = args.mask_decoder or ("cuda" if kernels_fit else "engine")
     args.memory_encoder = args.memory_encoder or ("cuda" if kernels_fit else "engine")
+    fits = kernels_fit and args.mask_decoder == "cuda"
+    args.memory_attention = args.memory_attention or ("cuda" if fits else "engine")
+    if args.memory_attention == "cuda" and args.mask_decoder != "cuda":
+        parser.error("--memory-attention cuda needs --mask-decoder cuda: the mask decoder's kernels follow")
     if args.verify and not (args.prompt_point or args.prompt_mask):
         parser.error("--verify needs --prompt-point or --prompt-mask")
     if args.verify and args.frames < 20:
@@ -115,6 +126,7 @@ def main():
         encoder=args.encoder,
         mask_decoder=args.mask_decoder,
         memory_encoder=args.memory_encoder,
+        memory_attention=args.memory_attention,
     )
     print(f"written: {folder}")
     return 0 if not args.verify or verify(args, model, folder) else 1

@@ -155,7 +155,8 @@ class Options(unittest.TestCase):
             command = ["export.py", "--model", model, "--random-weights", "0", "--out", "-", *flags]
             with mock.patch.object(sys, "argv", command):
                 args = export.parse()
-            self.assertEqual((args.mask_decoder, args.memory_encoder), (wanted,) * 2, command)
+            found = (args.mask_decoder, args.memory_attention, args.memory_encoder)
+            self.assertEqual(found, (wanted,) * 3, command)
 
     def test_what_cannot_be_exported_is_refused_at_once(self):
         for flags, says in (

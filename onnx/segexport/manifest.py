@@ -9,7 +9,7 @@ from pathlib import Path
 
 import onnx
 
-from . import ExportError, __version__, decoder_weights, keys, memory_weights, operators, trunk
+from . import ExportError, __version__, attention_weights, decoder_weights, keys, memory_weights, operators, trunk
 from .encoder import Encoder
 from .graphs import contract_of, graphs_of
 from .fp16 import to_fp16
@@ -31,12 +31,13 @@ def bundle_name(model, side, precision):
 def write_bundle(
     model, name, side, precision, weights, reference, out, padded_track=False, segments=False, batches=(),
     say=print, encoder="engine", mask_decoder="engine", memory_encoder="engine",
+    memory_attention="engine",
 ):
     """Exports every graph into `out`/<bundle name>; returns that directory.
 
     `encoder` "trunk" writes the weights of the trunk's blocks for segtrt's CUDA kernels, in fp16 only;
-    `mask_decoder` "cuda" writes those of the mask decoder, `memory_encoder` "cuda" those of the
-    memory encoder. The directory appears whole or not at all (written beside, then renamed).
+    `mask_decoder` "cuda" writes those of the mask decoder, `memory_attention` "cuda" those between its
+    attentions, `memory_encoder` "cuda" those of the memory encoder. The directory appears whole or not at all (written beside, then renamed).
     """
     if encoder == "trunk" and precision != "fp16":
         raise ExportError(f"the CUDA kernels of the encoder's trunk take fp16, found {precision}: export "
@@ -44,6 +45,9 @@ def write_bundle(
     if mask_decoder == "cuda" and (precision != "fp16" or not segments):
         raise ExportError("the CUDA kernels of the mask decoder need segments in fp16: export with "
                           "--segments --precision fp16")
+    if memory_attention == "cuda" and mask_decoder != "cuda":
+        raise ExportError("the CUDA kernels of the memory attention's layers need those of the mask decoder "
+                          "behind them: export with --mask-decoder cuda")
     if memory_encoder == "cuda" and precision != "fp16":
         raise ExportError(f"the CUDA kernels of the memory encoder take fp16, found {precision}: export "
                           f"with --precision fp16")
@@ -54,7 +58,10 @@ def write_bundle(
     entries, beside = [], {}
     if mask_decoder == "cuda":  # these first of all, for they refuse more models than the graphs do
         decoder_weights.check_tracking(model)
-        beside["mask_decoder"] = decoder_weights.write(Track(model, side), folder)
+        track = Track(model, side)
+        beside["mask_decoder"] = decoder_weights.write(track, folder)
+        if memory_attention == "cuda":
+            beside["memory_attention"] = attention_weights.write(track.memory, folder)
     if memory_encoder == "cuda":
         beside["memory_encoder"] = memory_weights.write(MemoryEncoder(model, side), folder)
     for table in beside.values():

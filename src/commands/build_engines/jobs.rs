@@ -168,6 +168,7 @@ fn manifest_of(model: &ModelBuild, platform: &str, args: &BuildEnginesArgs) -> E
         bundle,
         plans,
         products,
+        attention_kernels: model.attention_kernels,
         sources: manifest::Sources::of(&model.bundle.dir, args.platforms.as_deref()),
         dir: Some(model.dir.clone()),
     }

@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 
 use super::planned::{ModelBuild, PlannedPlan};
 use super::resolve::Request;
+use super::weights::Kernels;
 use super::{refusals, weights};
 use host::UsageError;
 use runtime::builder::recipe::{self, Recipe};
@@ -38,6 +39,7 @@ impl Request<'_> {
             bundle,
             plans: Vec::new(),
             weights: Vec::new(),
+            attention_kernels: false,
         };
         let existing = if self.args.force { None } else { EngineManifest::read(&build.dir)? };
         let variant = recipe::track_variant_for(
@@ -65,9 +67,15 @@ impl Request<'_> {
         }
         let roles: Vec<Role> = build.plans.iter().map(|plan| plan.job.role).collect();
         let bundle = &build.bundle.manifest;
-        let memory_kernels = recipe::makes_memories(bundle, self.target.sm, precision);
-        build.weights =
-            weights::planned(bundle, &roles, memory_kernels, &build.dir, existing.as_ref());
+        let sm = self.target.sm;
+        let segmented = self.args.graphs.is_empty() && variant == TrackVariant::Segmented;
+        build.attention_kernels = segmented && recipe::attends(bundle, sm, precision)
+            || existing.as_ref().is_some_and(|engines| engines.attention_kernels);
+        let kernels = Kernels {
+            memory_encoder: recipe::makes_memories(bundle, sm, precision),
+            memory_attention: build.attention_kernels,
+        };
+        build.weights = weights::planned(bundle, &roles, kernels, &build.dir, existing.as_ref());
         notes.extend(whole_encoder_note(&build));
         Ok(build)
     }

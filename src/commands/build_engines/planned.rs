@@ -39,6 +39,8 @@ pub struct ModelBuild {
     pub plans: Vec<PlannedPlan>,
     /// Files of weights that go with the plans.
     pub weights: Vec<PlannedWeights>,
+    /// CUDA kernels take the place of the track step's segments.
+    pub attention_kernels: bool,
 }
 
 impl ModelBuild {

@@ -15,18 +15,27 @@ use runtime::engine::{EngineManifest, freshness};
 use vos::bundle::{Bundle, Manifest, PARTS, PartKind, Plans, Role, WeightsRecord};
 use vos::files::atomic;
 
+/// Parts that CUDA kernels compute on the target GPU, whatever plans there are.
+#[derive(Clone, Copy)]
+pub struct Kernels {
+    /// The memory encoder.
+    pub memory_encoder: bool,
+    /// What lies between the track step's attentions.
+    pub memory_attention: bool,
+}
+
 /// The weights files for plans of these graphs in `dir`, whose manifest is `there`.
-/// `memory_kernels`: CUDA kernels compute the memory encoder on the target GPU.
 pub fn planned(
     bundle: &Manifest,
     graphs: &[Role],
-    memory_kernels: bool,
+    kernels: Kernels,
     dir: &Path,
     there: Option<&EngineManifest>,
 ) -> Vec<PlannedWeights> {
     let before = there.map(|manifest| &manifest.bundle);
     let has = |role: Role| graphs.contains(&role);
-    let plans = Plans { has: &has, memory_encoder_f16: memory_kernels };
+    let Kernels { memory_encoder: memory_encoder_f16, memory_attention } = kernels;
+    let plans = Plans { has: &has, memory_encoder_f16, memory_attention };
     let new = |(part, file): (PartKind, WeightsRecord<'_>)| {
         let known = before.filter(|before| (part.record)(before).is_some());
         let why = match known.map(|before| part.is_same(before, bundle)) {

@@ -1,6 +1,6 @@
 /*!
 Handles engines that encoder parts or CUDA kernels replace: the whole encoder, the memory encoder,
-and the last segment of the track step.
+the segments of the track step, and the last one of them.
 
 `bench` runs such an engine while its plan exists, because `--graphs encoder`, `memory` or
 `track_seg8` asked for it. A plan that can no longer run is removed once its replacement exists;
@@ -81,7 +81,10 @@ fn settle_one(
              repeat this command"
         )));
     };
-    manifest.plans.retain(|plan| plan.role != role);
+    // The first segment of the track step stands for all.
+    let cut = |it: Role| Role::SEGMENTS.contains(&it) || it == Role::TrackImage;
+    let others = role == Role::TrackSeg0;
+    manifest.plans.retain(|plan| plan.role != role && !(others && cut(plan.role)));
     manifest.write(dir)?;
     // It may be gone already.
     let _ = std::fs::remove_file(&path);

@@ -94,7 +94,9 @@ pub fn roles(variant: TrackVariant, bundle: &Manifest, sm: u32, precision: Preci
             if !makes_keys(bundle, sm, precision) {
                 roles.push(Role::TrackKeys);
             }
-            if decodes(bundle, sm, precision) {
+            if attends(bundle, sm, precision) {
+                // Kernels alone lie between and behind the attentions.
+            } else if decodes(bundle, sm, precision) {
                 // This graph and the kernels after it replace the last segment.
                 let mut segments = bundle.segments();
                 segments.pop();
@@ -122,6 +124,12 @@ pub fn decodes(bundle: &Manifest, sm: u32, precision: Precision) -> bool {
     bundle.mask_decoder.is_some() && serves_halves(bundle, sm, precision)
 }
 
+/// Custom CUDA kernels compute what lies between the attentions of a track step that is split at
+/// them, and the mask decoder behind it.
+pub fn attends(bundle: &Manifest, sm: u32, precision: Precision) -> bool {
+    bundle.memory_attention.is_some() && decodes(bundle, sm, precision)
+}
+
 /// Custom CUDA kernels compute this part among such engines.
 pub fn computes(part: &PartKind, bundle: &Manifest, sm: u32, precision: Precision) -> bool {
     (part.record)(bundle).is_some() && serves_halves(bundle, sm, precision)
@@ -135,8 +143,14 @@ fn serves_halves(bundle: &Manifest, sm: u32, precision: Precision) -> bool {
 /// A graph of `named` that custom CUDA kernels replace if these `roles` are built.
 pub fn computed_by_kernels(named: &[Role], roles: &[Role], bundle: &Manifest) -> Option<Role> {
     let last = bundle.segments().last().map(|segment| segment.role);
+    let cut = Role::SEGMENTS.into_iter().chain([Role::TrackImage]);
+    // The whole track step is no other variant's.
+    let none = !cut.clone().chain([Role::Track, Role::TrackPadded]).any(|it| roles.contains(&it));
     let taken = |role: &Role| match *role {
         Role::Memory => bundle.memory_encoder.is_some() && !roles.contains(role),
+        role if cut.clone().any(|it| it == role) && bundle.memory_attention.is_some() && none => {
+            true
+        }
         role => Some(role) == last && roles.contains(&Role::TrackImage) && !roles.contains(&role),
     };
     named.iter().copied().find(taken)
@@ -218,7 +232,10 @@ pub fn is_optional(role: Role) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vos::bundle::{Bundle, Graph, MaskDecoderPart, MaskDecoderShape, MemoryKeyProjShape};
+    use vos::bundle::{
+        Bundle, Graph, MaskDecoderPart, MaskDecoderShape, MemoryAttentionPart,
+        MemoryAttentionShape, MemoryKeyProjShape,
+    };
 
     #[test]
     fn a_bundle_that_the_kernels_cannot_serve_gets_the_padded_bank() {
@@ -333,6 +350,39 @@ mod tests {
         }
         bundle.mask_decoder = None;
         assert_eq!(taken(&bundle, 90, Precision::Fp16), (5, false));
+    }
+
+    #[test]
+    fn no_segment_is_built_where_kernels_compute_all_of_them() {
+        let mut bundle = Bundle::open("../../tests/data/fused".as_ref()).unwrap().manifest;
+        let shape = MemoryAttentionShape { grid: 4, layers: 2 };
+        let (file, sha256) = (String::new(), String::new());
+        bundle.memory_attention = Some(MemoryAttentionPart {
+            file: file.clone(),
+            bytes: 0,
+            sha256: sha256.clone(),
+            flops: 1,
+            shape,
+        });
+        let cut = |bundle: &Manifest, sm, precision| {
+            let roles = roles(TrackVariant::Segmented, bundle, sm, precision);
+            let there = |role: &Role| Role::SEGMENTS.contains(role) || *role == Role::TrackImage;
+            (roles.iter().filter(|role| there(role)).count(), roles)
+        };
+        bundle.model.precision = "fp16".to_owned();
+        assert_eq!(cut(&bundle, 90, Precision::Fp16).0, 9, "nothing decodes");
+        let shape = MaskDecoderShape { grid: 4, iou_sigmoid: true };
+        bundle.mask_decoder = Some(MaskDecoderPart { file, bytes: 0, sha256, flops: 1, shape });
+        let (count, built) = cut(&bundle, 80, Precision::Fp16);
+        assert_eq!(count, 0);
+        assert!(built.contains(&Role::TrackKeys), "no kernel makes them here");
+        let named = [Role::Encoder, Role::TrackSeg2];
+        assert_eq!(computed_by_kernels(&named, &built, &bundle), Some(Role::TrackSeg2));
+        for (sm, precision) in [(75, Precision::Fp16), (90, Precision::Mixed)] {
+            let (count, built) = cut(&bundle, sm, precision);
+            assert_eq!(count, 9);
+            assert_eq!(computed_by_kernels(&named, &built, &bundle), None);
+        }
     }
 
     #[test]
