@@ -7,14 +7,14 @@ sm 80 on: matmuls of many rows.
 
 R rows, C columns, depth D; sm 80 on.
 
-| kernel                    | M, N, K                | tile MxN | threads | stages | shared bytes | registers |
-|---------------------------|------------------------|----------|---------|--------|--------------|-----------|
-| memory_attention_mlp_up   | R, 2048, 256           | 128x128  | 256     | 3      | 98 304       | 128       |
-| memory_attention_residual | R, 256, 2048; R, 256, 64 | 128x64 | 256     | 3      | 73 728       | 128       |
+| kernel                    | M, N, K                     | tile MxN | threads | stages | shared bytes | registers |
+|---------------------------|-----------------------------|----------|---------|--------|--------------|-----------|
+| memory_attention_mlp_up   | R, 2048, 256                | 128x128  | 256     | 3      | 98 304       | 128       |
+| memory_attention_residual | R, 256, 2048 and R, 256, 64 | 128x64   | 256     | 4      | 98 304       | 128       |
 
-Chunks of 64 of the depth go to shared memory through a ring of three; 128 bytes a row, whose units
-of 16 bytes change places by their row. The rows of W, too, are read in an order in which a lane has
-four neighbours of the result (repvit.cuh).
+Chunks of 64 of the depth go to shared memory through a ring of three or four; 128 bytes a row, whose
+units of 16 bytes change places by their row. The rows of W, too, are read in an order in which a lane
+has four neighbours of the result (repvit.cuh).
 
 By count, of an H200 at 1024 pixels: 512 tiles of memory_attention_mlp_up for twice 132
 multiprocessors, 4.3 GFLOP, 14 us at 300 TFLOP/s; 128 tiles of the second matmul, as many FLOPs.
@@ -35,7 +35,6 @@ constexpr int DEPTH = 64;              // of a chunk
 constexpr u32 CHUNK_ROW = DEPTH * 2;   // bytes of its rows
 constexpr int TALL = 128;              // rows of a tile
 constexpr int GEMM_WARPS = 8, GEMM_THREADS = GEMM_WARPS * 32;
-constexpr int STAGES = 3;
 constexpr int UNITS = DEPTH / 8, AT_ONCE = GEMM_THREADS / UNITS;  // units of a row, rows of a copy
 
 enum Epilogue { RELU, RESIDUAL };
@@ -50,8 +49,8 @@ struct GemmProblem {
     int rows, columns, depth;
 };
 
-/// A warp has 32 GROUPS rows and 32 columns of a tile.
-template <int BROAD, int GROUPS, Epilogue EPILOGUE>
+/// A warp has 32 GROUPS rows and 32 columns of a tile. STAGES: places of the ring.
+template <int BROAD, int GROUPS, int STAGES, Epilogue EPILOGUE>
 class Gemm {
     static constexpr int ACROSS = BROAD / 32;  // warps side by side
     static constexpr u32 STAGE = (TALL + BROAD) * CHUNK_ROW;
@@ -166,10 +165,10 @@ public:
             }
     }
 };
-typedef Gemm<128, 2, RELU> GemmUp;
-typedef Gemm<64, 1, RESIDUAL> GemmResidual;
+typedef Gemm<128, 2, 3, RELU> GemmUp;
+typedef Gemm<64, 1, 4, RESIDUAL> GemmResidual;
 constexpr int UP_COLUMNS = 128, RESIDUAL_COLUMNS = 64;
-constexpr u32 UP_SHARED = 98304, RESIDUAL_SHARED = 73728;
+constexpr u32 UP_SHARED = 98304, RESIDUAL_SHARED = 98304;
 static_assert(GemmUp::BYTES == UP_SHARED && GemmResidual::BYTES == RESIDUAL_SHARED, "what launches ask for");
 
 // ---- instances ----

@@ -126,6 +126,29 @@ fn a_fault_in_the_mask_decoder_is_found() {
     }
 }
 
+/// Faults in a norm, a rotation, a sum, and in both matmuls of an MLP.
+#[test]
+fn a_fault_in_the_memory_attention_is_found() {
+    let Some(fakes) = shared() else { return };
+    let faults = [
+        ("attention_norm_has_no_bias", "queries"),
+        ("attention_turns_rows_as_columns", "queries"),
+        ("attention_forgets_positions", "tokens"),
+        ("attention_mlp_has_no_relu", "tokens"),
+        ("attention_forgets_the_residual", "tokens"),
+    ];
+    let dir = tempfile::tempdir().unwrap();
+    for (fault, of) in faults {
+        let csv = dir.path().join(format!("{fault}.csv"));
+        let mut command = selftest(fakes.dir(), &csv);
+        command.env("FAKE_FAULT", fault);
+        // 4 x 4 tokens.
+        command.args(["--topics", "memory-attention", "--max-elements", "20000"]).assert().code(1);
+        let why = format!("the {of}: ");
+        assert!(column(&csv, "reason").iter().any(|reason| reason.starts_with(&why)), "{fault}");
+    }
+}
+
 /// Faults at a mask's edge, in a place, between splits, of what an object that is not there has,
 /// and in the order of windows.
 #[test]

@@ -25,7 +25,7 @@ const BUILT: [Role; 9] = [
     Role::Memory,
 ];
 const FILE: &str = MaskDecoderPart::FILE;
-const OWN: Own = Own { bundle, built: &BUILT, file: FILE, graph: "mask_decoder" };
+const OWN: Own = Own { bundle, built: &BUILT, file: FILE, needs: &[], graph: "mask_decoder" };
 const SHAPE: MaskDecoderShape = MaskDecoderShape { grid: 4, iou_sigmoid: false };
 /// As in `tests/data/decoded/make_bundle.py`, the mask behind the third of them wins.
 const IOUS: [f32; 4] = [0.95, 0.3, 0.9, 0.5];
@@ -68,7 +68,7 @@ fn weights() -> Vec<u8> {
 
 /// `tests/data/decoded`, whose other graphs are those of `tests/data/fused`; in `fp16` with the
 /// decoder's weights, else whole.
-fn bundle(place: &Path, own: bool) {
+pub fn bundle(place: &Path, own: bool) {
     copy(Path::new("tests/data/fused"), place);
     copy(Path::new("tests/data/decoded"), place);
     let manifest = place.join("manifest.toml");

@@ -29,6 +29,8 @@ pub struct Own {
     pub built: &'static [Role],
     /// The file of weights.
     pub file: &'static str,
+    /// Files of other parts' weights that the bundle has, too.
+    pub needs: &'static [&'static str],
     /// What rows of `build-engines` call it.
     pub graph: &'static str,
 }
@@ -84,7 +86,7 @@ impl Setting {
         let mut command = bench(&setting.split, &setting.path("cpu"));
         command.arg("--save-masks").arg("--onnx-dir").arg(setting.path("whole"));
         command.args(["--imgsz", "64"]).assert().success();
-        assert_eq!(setting.engines("engines", own, own.built), [own.file]);
+        assert_eq!(setting.engines("engines", own, own.built), [&[own.file], own.needs].concat());
         Some(setting)
     }
 
@@ -94,8 +96,13 @@ impl Setting {
         let engines = Engines::of(&self.path(name), &self.path("own"));
         let built: Vec<_> = roles.iter().map(|role| (*role, "ok")).collect();
         let folder = engines.write_live(Precision::Fp16, &built);
-        fs::copy(self.path("own").join(own.file), folder.join(own.file)).unwrap();
-        let manifest = EngineManifest::read(&folder).unwrap().unwrap();
+        for file in [&[own.file], own.needs].concat() {
+            fs::copy(self.path("own").join(file), folder.join(file)).unwrap();
+        }
+        let mut manifest = EngineManifest::read(&folder).unwrap().unwrap();
+        // As a build of the default graphs has it.
+        manifest.attention_kernels = manifest.bundle.memory_attention.is_some();
+        manifest.write(&folder).unwrap();
         manifest.weights_files().map(|file| file.file.to_owned()).collect()
     }
 

@@ -75,6 +75,7 @@ mod mask_decoder;
 /// `segtrt masks`: masks of a run as indexed PNG files.
 mod masks;
 /// The memory encoder by custom CUDA kernels, on stand-ins.
+mod memory_attention;
 mod memory_encoder;
 /// `segtrt merge` and `segtrt collect`: tables of old and new runs, folders of other machines
 /// through a stand-in ssh.

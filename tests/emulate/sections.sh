@@ -61,3 +61,8 @@ wrong repvit_block.cu.blocks repvit_next_sums_edges_as_inner 'edge_of(y, x, side
 wrong repvit.cu.sums repvit_sums_edges_as_inner 'edge_of(y, x, p.grid)' 4
 wrong repvit.cu.convolution repvit_stride_begins_a_row_late 'row * STRIDE + dy - 1' '(row * STRIDE + dy - 1 + (STRIDE == 2))'
 wrong repvit.cu.gemm repvit_forgets_a_part_of_the_depth 'PARTS > 1' false
+wrong memory_attention.cu.norm attention_norm_has_no_bias 'bias[i].x' 0.0f
+wrong memory_attention.cu.projection attention_turns_rows_as_columns 'column < TURNING' 'column >= TURNING'
+wrong memory_attention.cu.projection attention_forgets_positions 'load_halves(p.added + from)' 'make_uint2(0, 0)'
+wrong memory_attention_mlp.cu.gemm attention_mlp_has_no_relu 'fmaxf(x, 0.0f)' x
+wrong memory_attention_mlp.cu.gemm attention_forgets_the_residual 'load_halves(p.residual + token * p.columns + at)' 'make_uint2(0, 0)'

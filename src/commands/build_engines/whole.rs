@@ -83,10 +83,14 @@ fn settle_one(
     };
     // The first segment of the track step stands for all.
     let cut = |it: Role| Role::SEGMENTS.contains(&it) || it == Role::TrackImage;
-    let others = role == Role::TrackSeg0;
-    manifest.plans.retain(|plan| plan.role != role && !(others && cut(plan.role)));
+    let gone = |it: Role| it == role || role == Role::TrackSeg0 && cut(it);
+    let files: Vec<_> = manifest.plans.iter().filter(|plan| gone(plan.role)).collect();
+    let files: Vec<_> = files.into_iter().map(|plan| dir.join(&plan.file)).collect();
+    manifest.plans.retain(|plan| !gone(plan.role));
     manifest.write(dir)?;
-    // It may be gone already.
-    let _ = std::fs::remove_file(&path);
+    for file in files {
+        // It may be gone already.
+        let _ = std::fs::remove_file(file);
+    }
     Ok(Some(format!("removed {what}, {shown}, replaced by {by}: {why}")))
 }

@@ -24,6 +24,11 @@
     X(memory_windows_in_the_wrong_order) \
     X(memory_mlp_has_the_wrong_sign) \
     X(norm_has_no_bias) \
+    X(attention_norm_has_no_bias) \
+    X(attention_turns_rows_as_columns) \
+    X(attention_forgets_positions) \
+    X(attention_mlp_has_no_relu) \
+    X(attention_forgets_the_residual) \
     X(repvit_is_shifted_by_a_column) \
     X(repvit_block_has_no_gate) \
     X(repvit_sums_edges_as_inner) \

@@ -42,6 +42,14 @@ namespace latent_windows {
 #include "perceiver_2d.cu.instances"
 }  // namespace latent_windows
 
+namespace memory_attention {
+#include "../../emulate/memory_attention.h"
+#include "memory_attention.cu.instances"
+}  // namespace memory_attention
+namespace memory_attention_mlp {
+#include "../../emulate/memory_attention_mlp.h"
+#include "memory_attention_mlp.cu.instances"
+}  // namespace memory_attention_mlp
 namespace repvit {
 #include "../../emulate/repvit.h"
 #include "repvit.cu.instances"
@@ -74,6 +82,10 @@ static const Kernel KERNELS[] = {
     SOURCE(latents, perceiver_1d_mlp),
     SOURCE(latents, perceiver_1d_self_attn),
     SOURCE(latent_windows, perceiver_2d_window_attn),
+    SOURCE(memory_attention, memory_attention_project),
+    SOURCE(memory_attention, memory_attention_norm),
+    SOURCE(memory_attention_mlp, memory_attention_mlp_up),
+    SOURCE(memory_attention_mlp, memory_attention_residual),
     SOURCE(repvit, repvit_sums),
     SOURCE(repvit, repvit_gate),
     SOURCE(repvit, repvit_dwconv),
