@@ -141,7 +141,7 @@ public:
             block_barrier();
             if (chunk + STAGES - 1 < chunks) fetch_weights(p, next), fetch_rows(p, next);
             copies_commit();  // of nothing at the end: so that the wait above counts
-            multiply_chunk(sums, stage);
+            if (top < p.rows) multiply_chunk(sums, stage);
             stage = stage + STAGE < end ? stage + STAGE : shared, next = next + STAGE < end ? next + STAGE : shared;
         }
         auto act = [](float x) { return EPILOGUE == RELU ? fmaxf(x, 0.0f) : x; };

@@ -135,6 +135,9 @@ fn large_cases_can_be_left_out_and_are_counted() {
     let (encoder, encoders) = of("memory-encoder", "60000", "0");
     assert!(encoder.iter().filter(|kernel| *kernel == "memory encoder").count() >= 5);
     assert!(encoder.iter().all(|kernel| kernel.starts_with("memory encoder")));
+    // 4 x 4 tokens, a row for each piece.
+    let (layers, attended) = of("memory-attention", "5000", "0");
+    assert_eq!(layers, ["memory attention"; 4]);
     // Two small trunks, each also in both launch modes.
     let (trunks, repvits) = of("repvit", "128000", "1");
     assert_eq!(trunks, ["repvit whole", "repvit modes", "repvit modes"].repeat(2));
@@ -161,14 +164,15 @@ fn large_cases_can_be_left_out_and_are_counted() {
     assert!(cases.iter().all(|case| !case.contains("3840x2160") && !case.contains("at 1024")));
     assert_eq!(report["max_elements"], 128_000);
 
-    let (fewer, less) = of(&format!("{others},attention,memory-encoder,repvit"), "1", "1");
+    let (fewer, less) =
+        of(&format!("{others},attention,memory-attention,memory-encoder,repvit"), "1", "1");
     assert_eq!(fewer.iter().filter(|kernel| *kernel == "mask").count(), 2);
     assert_eq!(fewer.iter().filter(|kernel| *kernel == "mask counts").count(), 8);
     assert_eq!(fewer.len(), 10, "masks of one word: {fewer:?}");
     let all = |report: &Value| {
         report["left_out"].as_u64().unwrap() + report["rows"].as_array().unwrap().len() as u64
     };
-    let every = all(&report) + all(&attentions) + all(&encoders) + all(&repvits);
+    let every = [&report, &attentions, &attended, &encoders, &repvits].map(all).iter().sum::<u64>();
     assert_eq!(all(&less), every, "every case runs or is counted");
     segtrt().args(["selftest", "--max-elements", "0"]).assert().code(2);
     segtrt().args(["selftest", "--no-kernels", "--max-elements", "9"]).assert().code(2);

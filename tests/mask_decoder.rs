@@ -10,7 +10,7 @@ use predicates::str::contains;
 use vos::bundle::mask_decoder::WIDTH;
 use vos::bundle::{Bundle, FusedPart, MaskDecoderPart, MaskDecoderShape, Role};
 
-use crate::own_part::{self, Own, Setting, Yard};
+use crate::own_part::{self, FRAMES, Own, Setting, Yard};
 use crate::support::{column, copy, frames_of, require_onnxruntime, segtrt};
 
 const BUILT: [Role; 9] = [
@@ -25,7 +25,8 @@ const BUILT: [Role; 9] = [
     Role::Memory,
 ];
 const FILE: &str = MaskDecoderPart::FILE;
-const OWN: Own = Own { bundle, built: &BUILT, file: FILE, needs: &[], graph: "mask_decoder" };
+const OWN: Own =
+    Own { bundle, built: &BUILT, file: FILE, needs: &[], frames: FRAMES, graph: "mask_decoder" };
 const SHAPE: MaskDecoderShape = MaskDecoderShape { grid: 4, iou_sigmoid: false };
 /// As in `tests/data/decoded/make_bundle.py`, the mask behind the third of them wins.
 const IOUS: [f32; 4] = [0.95, 0.3, 0.9, 0.5];

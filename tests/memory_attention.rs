@@ -1,5 +1,6 @@
-//! The track step whose memory attention is custom CUDA kernels, on stand-ins: `tests/data/attended`
-//! runs whole on the CPU, and by kernels alone in the pipeline, but for the bank's keys.
+//! The track step whose memory attention is custom CUDA kernels, on stand-ins:
+//! `tests/data/attended` runs whole on the CPU, and by kernels alone in the pipeline, but for the
+//! bank's keys.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -20,6 +21,7 @@ const OWN: Own = Own {
     built: &BUILT,
     file: FILE,
     needs: &[MaskDecoderPart::FILE],
+    frames: 5,
     graph: "memory_attention",
 };
 const SHAPE: MemoryAttentionShape = MemoryAttentionShape { grid: 4, layers: 2 };
@@ -99,34 +101,27 @@ fn bundle(place: &Path, own: bool) {
 #[test]
 fn kernels_between_the_attentions_give_the_masks_of_the_whole() {
     let Some(setting) = Setting::new(&OWN) else { return };
-    for (out, flags) in [
-        ("latency", &["--mode", "latency"][..]),
-        ("throughput", &["--mode", "throughput", "--encode-ahead", "4"]),
-    ] {
-        let (mut command, log) = (setting.gpu(out), setting.path(&format!("{out}.log")));
-        command.args(flags).env("FAKE_CUDA_SEED", "3").env("FAKE_CUDA_LOG", &log);
-        command.assert().success();
-        let iou = setting.against_cpu(out);
-        assert!(iou > 0.98, "{out}: {iou}");
-        let log = fs::read_to_string(&log).unwrap();
-        for kernel in ["project", "norm", "mlp_up", "residual"] {
-            assert!(log.contains(&format!("memory_attention_{kernel}")), "{out}: {kernel}");
-        }
-        let backend = column(&setting.path(out).join("sav_benchmark_summary.csv"), "backend");
-        let told = |told: &String| told.contains(" segmented attention decoder ");
-        assert!(backend.iter().all(told), "{backend:?}");
-        for (expected, found) in
-            frames_of(&setting.path("cpu")).iter().zip(&frames_of(&setting.path(out)))
-        {
-            assert!((expected.objectness - found.objectness).abs() < 1e-3, "{out}");
-        }
+    let (mut command, log) = (setting.gpu("latency"), setting.path("log"));
+    command.args(["--mode", "latency"]).env("FAKE_CUDA_SEED", "3").env("FAKE_CUDA_LOG", &log);
+    command.assert().success();
+    let iou = setting.against_cpu("latency");
+    assert!(iou > 0.98, "{iou}");
+    let log = fs::read_to_string(&log).unwrap();
+    for kernel in ["project", "norm", "mlp_up", "residual"] {
+        assert!(log.contains(&format!("memory_attention_{kernel}")), "{kernel}");
+    }
+    let backend = column(&setting.path("latency").join("sav_benchmark_summary.csv"), "backend");
+    let told = |told: &String| told.contains(" segmented attention decoder ");
+    assert!(backend.iter().all(told), "{backend:?}");
+    for (expected, found) in
+        frames_of(&setting.path("cpu")).iter().zip(&frames_of(&setting.path("latency")))
+    {
+        assert!((expected.objectness - found.objectness).abs() < 1e-3);
     }
     // The comparison must be able to fail.
-    for fault in ["attention_turns_rows_as_columns", "attention_mlp_has_no_relu"] {
-        setting.gpu(fault).env("FAKE_FAULT", fault).assert().success();
-        let iou = setting.against_cpu(fault);
-        assert!(iou < 0.98, "{fault}: {iou}");
-    }
+    setting.gpu("faulty").env("FAKE_FAULT", "attention_mlp_has_no_relu").assert().success();
+    let iou = setting.against_cpu("faulty");
+    assert!(iou < 0.98, "{iou}");
 }
 
 #[test]

@@ -25,7 +25,14 @@ const BUILT: [Role; 8] = [
     Role::TrackSeg4,
 ];
 const FILE: &str = MemoryEncoderPart::FILE;
-const OWN: Own = Own { bundle, built: &BUILT, file: FILE, needs: &[], graph: "memory_encoder" };
+const OWN: Own = Own {
+    bundle,
+    built: &BUILT,
+    file: FILE,
+    needs: &[],
+    frames: own_part::FRAMES,
+    graph: "memory_encoder",
+};
 const SHAPE: MemoryEncoderShape =
     MemoryEncoderShape { grid: 4, scale: 20.0, offset: -10.0, latents: false };
 

@@ -19,7 +19,7 @@ use crate::selftest::fakes::{Engines, Fakes, shared};
 use crate::support::{bench, column, frames_of, lowest_iou, segtrt, synth};
 
 /// More than fill a bank of 16 pointers and go once around its memories.
-const FRAMES: usize = 26;
+pub const FRAMES: usize = 26;
 
 /// Such a part.
 pub struct Own {
@@ -31,6 +31,8 @@ pub struct Own {
     pub file: &'static str,
     /// Files of other parts' weights that the bundle has, too.
     pub needs: &'static [&'static str],
+    /// Frames of the clip: [`FRAMES`], or fewer where the part takes the CPU long.
+    pub frames: usize,
     /// What rows of `build-engines` call it.
     pub graph: &'static str,
 }
@@ -79,7 +81,7 @@ impl Setting {
     pub fn new(own: &Own) -> Option<Self> {
         let fakes = shared()?;
         let dir = tempfile::tempdir().unwrap();
-        let split = synth(dir.path(), 1, 1, FRAMES);
+        let split = synth(dir.path(), 1, 1, own.frames);
         let setting = Self { dir, split, fakes };
         (own.bundle)(&setting.path("whole"), false);
         (own.bundle)(&setting.path("own"), true);
