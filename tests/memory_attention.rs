@@ -48,7 +48,7 @@ fn element(tensor: &FileTensor, at: usize) -> f32 {
         "turns" => {
             let (place, pair) = (at / 2 / (WIDTH / 4), at / 2 % (WIDTH / 4));
             let angle = place as f32 * (pair + 1) as f32 * 0.05;
-            if at % 2 == 0 { angle.cos() } else { angle.sin() }
+            if at.is_multiple_of(2) { angle.cos() } else { angle.sin() }
         }
         "qkv" => {
             let (step, size) = [(3, 1.0 / 16.0), (5, 1.0), (7, 0.5)][row / WIDTH];
