@@ -78,6 +78,8 @@ __device__ __forceinline__ void normalize_token(const f16* x, const float* weigh
         int at = i / 2 * PARTNER + column + i % 2 * 2;
         w[i] = load_pair(weight + at), b[i] = load_pair(bias + at);
     }
+    dependent_wait();
+    dependent_launch();
     if (token >= tokens) return;
 #pragma unroll
     for (int i = 0; i < 2; i++) {
@@ -251,6 +253,8 @@ public:
         for (int i = 0; i < 4; i++)
             weight[i] = load_pair(p.norm_weight + lane * 2 + i * 64),
             bias[i] = load_pair(p.norm_bias + lane * 2 + i * 64);
+        dependent_wait();
+        dependent_launch();
         if (p.source == FEATURES) {
             add_features(p);
         } else {

@@ -129,6 +129,8 @@ public:
 #pragma unroll
             for (int g = 0; g < GROUPS; g++) begin(sums[g][t], with);
         }
+        dependent_wait();
+        dependent_launch();
 #pragma unroll
         for (int i = 0; i < STAGES - 1; i++) {
             if (i < chunks) fetch_rows(p, shared + i * STAGE);

@@ -127,6 +127,40 @@ def short_registers(ptx):
     return REGISTER.sub(short, ptx)
 
 
+# Labels and parameters are known inside their kernel alone: short names are another fiftieth.
+LABEL = re.compile(r"\$L__BB(\d+_\d+)\b")
+PARAMETER = re.compile(r"\b\w+_param_(\d+)\b")
+
+
+def short_names(ptx):
+    """The same PTX with `L0_1` for `$L__BB0_1`, and `a2` for `kernel_param_2`."""
+    if clash := re.search(r"(?<![\w$%.])(a\d+|L\d+_\d+)\b", ptx):
+        raise Problem(f"the PTX has a name {clash[0]}, which a parameter or a label would get")
+    return PARAMETER.sub(r"a\1", LABEL.sub(r"L\1", ptx))
+
+
+# Characters of a line of instructions: a line for each would be a thirtieth of the text.
+LINE = 160
+
+
+def joined(lines):
+    """Instructions side by side, up to LINE characters. What readers look for keeps a line of its own:
+    directives, comments, labels, ends of kernels, and waits for other kernels."""
+    open_line = ""
+    for line in lines:
+        inline = line.startswith("{ ") and line.endswith("}")
+        alone = line.startswith((".", "//", "griddepcontrol")) or not (line.endswith(";") or inline)
+        if open_line and (alone or len(open_line) + len(line) > LINE):
+            yield open_line
+            open_line = ""
+        if alone:
+            yield line
+        else:
+            open_line += line
+    if open_line:
+        yield open_line
+
+
 def constant_name(symbol):
     """The name of a constant, `Widen::SHARED`; None for a member of a template or of CUDA's headers."""
     if not symbol.startswith("_ZN"):
@@ -160,9 +194,9 @@ def compact(ptx):
         return ""
 
     ptx = VARIABLE.sub(keep_used, ptx)
-    ptx = short_registers(ptx)
+    ptx = short_names(short_registers(ptx))
     lines = (re.sub(r"[ \t]+", " ", line).replace(", ", ",").strip() for line in ptx.splitlines())
-    return [*constants, *filter(None, lines)]
+    return [*constants, *joined(filter(None, lines))]
 
 
 def compile_ptx(module):

@@ -137,7 +137,8 @@ fn large_cases_can_be_left_out_and_are_counted() {
     assert!(encoder.iter().all(|kernel| kernel.starts_with("memory encoder")));
     // 4 x 4 tokens, a row for each piece.
     let (layers, attended) = of("memory-attention", "5000", "0");
-    assert_eq!(layers, ["memory attention"; 4]);
+    let modes = ["memory attention modes"; 2];
+    assert_eq!(layers, [&["memory attention"; 4][..], &modes].concat());
     // Two small trunks, each also in both launch modes.
     let (trunks, repvits) = of("repvit", "128000", "1");
     assert_eq!(trunks, ["repvit whole", "repvit modes", "repvit modes"].repeat(2));

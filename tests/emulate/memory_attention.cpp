@@ -36,6 +36,8 @@ static void project(int grid, Source source, int sections, int parts, bool late_
     Tensor<float2> turns(grid * 64, float2{NAN, NAN});
     turns.fill([](size_t) { float a = normal(rng) * 30; return float2{cosf(a), sinf(a)}; });
     f16 *other = source == TOKENS ? nullptr : added.data(), *to = source == TOKENS ? nullptr : sum.data();
+    depends_on(x, added, sum, out);
+    if (source == FEATURES) dependent_on.erase(dependent_on.begin() + 1);  // positions are weights
     launch({(unsigned)(tokens + PROJECT_TOKENS - 1) / PROJECT_TOKENS, (unsigned)parts, 1}, PROJECT_THREADS, PROJECT_SHARED, [&] {
         Projection().run({x.data(), other, to, norm_weight.data(), norm_bias.data(), packed_weight.data(), bias.data(), turns.data(), out.data(), grid, sections, source}, 1024);
     });
@@ -67,6 +69,7 @@ static void project(int grid, Source source, int sections, int parts, bool late_
 static void norm(int tokens, float scale) {
     Halves x((size_t)tokens * 256, scale, scale), y((size_t)tokens * 256);
     Reals weight(256, 0.3, 1), bias(256, 0.3);
+    depends_on(x, y);
     launch({(unsigned)(tokens + NORM_TOKENS - 1) / NORM_TOKENS, 1, 1}, NORM_THREADS, 0, [&] { normalize_token(x.data(), weight.data(), bias.data(), y.data(), tokens); });
     Numbers wanted = x.values();
     for (int t = 0; t < tokens; t++) normalize64(&wanted[(size_t)t * 256], 256, weight.data(), bias.data(), 1e-5);

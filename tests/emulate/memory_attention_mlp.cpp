@@ -11,6 +11,7 @@ template <class Kind> static void gemm(const char* name, Epilogue epilogue, int 
     late = late_copies;
     Halves x((size_t)rows * depth, 1), weight((size_t)columns * depth, 1 / sqrtf(depth)), residual((size_t)rows * columns, 1), out((size_t)rows * columns);
     Reals bias(columns, 0.3);
+    depends_on(x, residual, out);
     launch({(unsigned)(rows + TALL - 1) / TALL, (unsigned)(columns / broad), 1}, GEMM_THREADS, Kind::BYTES, [&] {
         Kind().run({x.data(), weight.data(), bias.data(), epilogue == RESIDUAL ? residual.data() : nullptr, out.data(), rows, columns, depth}, 1024);
     });

@@ -105,6 +105,7 @@ mod tests {
         let chains = [
             crate::repvit::selftest::TOPIC,
             crate::mask_decoder::selftest::TOPIC,
+            crate::memory_attention::selftest::TOPIC,
             crate::memory_encoder::selftest::TOPIC,
         ];
         for topic in chains.iter().flat_map(|chain| chain.sources) {

@@ -9,9 +9,9 @@ use super::{HIDDEN, MemoryAttention, WIDTH};
 use crate::constants::constant;
 use crate::device_weights::Affine;
 use crate::images::Topic;
-use crate::kernel::{Kernel, Modules, arguments};
+use crate::kernel::{Chain, Kernel, Modules, arguments};
 use crate::{blocks, int};
-use cuda::{Gpu, Stream, View};
+use cuda::{Gpu, View};
 
 pub(super) const MODULES: [Topic; 2] = [Topic::MemoryAttention, Topic::MemoryAttentionMlp];
 
@@ -69,7 +69,7 @@ impl MemoryAttention {
         source: Source<'_>,
         (norm, product, sections): (&Affine, &Affine, usize),
         out: &View,
-        stream: &Stream,
+        chain: &Chain<'_>,
     ) -> Result<()> {
         let (x, added, sum, source) = match source {
             Source::Tokens(x) => (x, None, None, 0),
@@ -97,7 +97,7 @@ impl MemoryAttention {
         let grid = (tiles, blocks(parts.clamp(1, sections * PAIRED), 1)?, 1);
         // SAFETY: the arguments are the kernel's own. x, the results and what is added were measured
         // in `enqueue` or are scratch or weights of this shape.
-        unsafe { self.kernels.project.launch(grid, &args, stream) }
+        unsafe { self.kernels.project.launch(grid, &args, chain) }
     }
 
     /// y = norm(x).
@@ -106,7 +106,7 @@ impl MemoryAttention {
         x: &View,
         norm: &Affine,
         y: &View,
-        stream: &Stream,
+        chain: &Chain<'_>,
     ) -> Result<()> {
         let args = arguments!(
             ["memory_attention_norm"];
@@ -118,11 +118,11 @@ impl MemoryAttention {
         );
         let grid = (blocks(self.tokens(), NORM_TOKENS)?, 1, 1);
         // SAFETY: the arguments are the kernel's own; x and y have all tokens.
-        unsafe { self.kernels.norm.launch(grid, &args, stream) }
+        unsafe { self.kernels.norm.launch(grid, &args, chain) }
     }
 
     /// The MLP's hidden columns of normalised tokens.
-    pub(super) fn mlp_up(&self, x: &View, product: &Affine, stream: &Stream) -> Result<()> {
+    pub(super) fn mlp_up(&self, x: &View, product: &Affine, chain: &Chain<'_>) -> Result<()> {
         let args = arguments!(
             ["memory_attention_mlp_up"];
             View(x),
@@ -136,7 +136,7 @@ impl MemoryAttention {
         let grid = (blocks(self.tokens(), TALL)?, blocks(HIDDEN, UP_COLUMNS)?, 1);
         // SAFETY: the arguments are the kernel's own; x has 256 columns of all tokens, and the
         // scratch has room for the hidden ones.
-        unsafe { self.kernels.up.launch(grid, &args, stream) }
+        unsafe { self.kernels.up.launch(grid, &args, chain) }
     }
 
     /// out = residual + x Wᵀ + b, of x with `depth` columns. `out` may be the residual.
@@ -146,7 +146,7 @@ impl MemoryAttention {
         (product, depth): (&Affine, usize),
         residual: &View,
         out: &View,
-        stream: &Stream,
+        chain: &Chain<'_>,
     ) -> Result<()> {
         let args = arguments!(
             ["memory_attention_residual"];
@@ -163,6 +163,6 @@ impl MemoryAttention {
         // SAFETY: the arguments are the kernel's own; x has `depth` columns of all tokens, the
         // residual and the result 256. A thread reads an element of the residual before it writes
         // the same element of the result, and no other thread does either.
-        unsafe { self.kernels.residual.launch(grid, &args, stream) }
+        unsafe { self.kernels.residual.launch(grid, &args, chain) }
     }
 }

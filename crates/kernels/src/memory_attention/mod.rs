@@ -16,8 +16,9 @@ mod weights;
 
 use anyhow::{Context, Result, bail};
 
+use super::kernel::{CHAIN_MODE, Chain};
 use super::{int, need_exactly};
-use cuda::{Gpu, MemoryTag, Stream, View};
+use cuda::{Gpu, LaunchMode, MemoryTag, Stream, View};
 use launches::{Kernels, Source};
 use vos::bundle::memory_attention::{HIDDEN, MEMORY, WIDTH};
 use vos::bundle::{MemoryAttentionShape, MemoryAttentionWeights};
@@ -122,6 +123,18 @@ impl MemoryAttention {
         projected: Option<&View>,
         stream: &Stream,
     ) -> Result<()> {
+        self.enqueue_in(CHAIN_MODE, piece, [x, y], [attended, projected], stream)
+    }
+
+    /// The same in a launch mode.
+    fn enqueue_in(
+        &self,
+        mode: LaunchMode,
+        piece: MemoryAttentionPiece,
+        [x, y]: [&View; 2],
+        [attended, projected]: [Option<&View>; 2],
+        stream: &Stream,
+    ) -> Result<()> {
         let row = HALF * self.tokens();
         need_exactly(x, row * WIDTH, ALIGNMENT, "the tokens")?;
         need_exactly(y, row * WIDTH, ALIGNMENT, "the next tokens")?;
@@ -135,27 +148,28 @@ impl MemoryAttention {
             need_exactly(view, row * sections * WIDTH, ALIGNMENT, "the queries")?;
             Ok(view)
         };
+        let chain = &Chain::begin(stream, mode);
         match piece {
             MemoryAttentionPiece::Start => {
                 let Layer { norm1, qkv, .. } = self.layer(0)?;
                 let added = [x, &self.weights.positions, y];
-                self.project(Source::Features(added), (norm1, qkv, 3), projected(3)?, stream)
+                self.project(Source::Features(added), (norm1, qkv, 3), projected(3)?, chain)
             }
             MemoryAttentionPiece::Query(at) => {
                 let Layer { norm2, query, .. } = self.layer(at)?;
                 let added = [x, attended(WIDTH)?, y];
-                self.project(Source::Sums(added), (norm2, query, 1), projected(1)?, stream)
+                self.project(Source::Sums(added), (norm2, query, 1), projected(1)?, chain)
             }
             MemoryAttentionPiece::Finish(at) => {
                 let Layer { norm1, qkv, .. } = self.layer(at + 1)?;
                 let projected = projected(3)?;
-                self.mlp(self.layer(at)?, x, attended(MEMORY)?, y, stream)?;
-                self.project(Source::Tokens(y), (norm1, qkv, 3), projected, stream)
+                self.mlp(self.layer(at)?, x, attended(MEMORY)?, y, chain)?;
+                self.project(Source::Tokens(y), (norm1, qkv, 3), projected, chain)
             }
             MemoryAttentionPiece::Last => {
                 let layer = self.layer(self.shape.layers - 1)?;
-                self.mlp(layer, x, attended(MEMORY)?, &self.sum, stream)?;
-                self.normalize(&self.sum, &self.weights.norm, y, stream)
+                self.mlp(layer, x, attended(MEMORY)?, &self.sum, chain)?;
+                self.normalize(&self.sum, &self.weights.norm, y, chain)
             }
         }
     }
@@ -169,10 +183,17 @@ impl MemoryAttention {
 
     /// Adds a memory's values and the MLP of a layer to `x`. `y` may be `self.sum`: each element is
     /// read by the thread that writes it, before.
-    fn mlp(&self, layer: &Layer, x: &View, memory: &View, y: &View, stream: &Stream) -> Result<()> {
-        self.add_product(memory, (&layer.value, MEMORY), x, &self.sum, stream)?;
-        self.normalize(&self.sum, &layer.norm3, &self.normed, stream)?;
-        self.mlp_up(&self.normed, &layer.up, stream)?;
-        self.add_product(&self.hidden, (&layer.down, HIDDEN), &self.sum, y, stream)
+    fn mlp(
+        &self,
+        layer: &Layer,
+        x: &View,
+        memory: &View,
+        y: &View,
+        chain: &Chain<'_>,
+    ) -> Result<()> {
+        self.add_product(memory, (&layer.value, MEMORY), x, &self.sum, chain)?;
+        self.normalize(&self.sum, &layer.norm3, &self.normed, chain)?;
+        self.mlp_up(&self.normed, &layer.up, chain)?;
+        self.add_product(&self.hidden, (&layer.down, HIDDEN), &self.sum, y, chain)
     }
 }

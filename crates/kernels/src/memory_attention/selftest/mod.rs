@@ -10,14 +10,17 @@ use half::f16;
 use rayon::prelude::*;
 
 use super::launches::MODULES;
+use crate::selftest::chain_modes::{self, Chained};
 use crate::selftest::{Bench, Checked, Limits, POISON, Topic, bytes_of, row};
 use crate::{MemoryAttention, MemoryAttentionPiece};
-use cuda::{Stream, View};
+use cuda::{LaunchMode, Stream, View};
 use drawn::Drawn;
 use reference::Expected;
 use vos::bundle::MemoryAttentionShape;
 use vos::bundle::memory_attention::WIDTH;
 
+const NAME: &str = "memory attention";
+const MODES: &str = "memory attention modes";
 /// About how many tokens are looked at.
 const SAMPLE: usize = 64;
 /// Runs that must give the same bits.
@@ -62,7 +65,8 @@ pub(crate) const TOPIC: Topic = Topic {
 };
 
 fn judge(bench: &Bench) {
-    let cases = bench.planned(CASES, |case| (case.shape.tokens() * WIDTH, PIECES.len()));
+    let rows = PIECES.len() + chain_modes::rows(bench);
+    let cases = bench.planned(CASES, |case| (case.shape.tokens() * WIDTH, rows));
     let seed = bench.seed;
     bench.each(
         &cases,
@@ -76,13 +80,14 @@ fn judge(bench: &Bench) {
         |case, (drawn, expected)| {
             let work = match Work::new(bench, &drawn) {
                 Ok(work) => work,
-                Err(error) => return bench.found(row("memory attention", case.name, Err(error))),
+                Err(error) => return bench.found(row(NAME, case.name, Err(error))),
             };
             for ((piece, name), expected) in PIECES.iter().zip(expected) {
                 let name = format!("{}, {name}", case.name);
                 let checked = check(bench, &work, *piece, &expected);
-                bench.found(row("memory attention", &name, checked));
+                bench.found(row(NAME, &name, checked));
             }
+            work.modes(bench, case.name, &drawn);
         },
     );
 }
@@ -115,6 +120,23 @@ impl Work {
             y: View::new(bench.gpu, row)?,
             projected: View::new(bench.gpu, 3 * row)?,
         })
+    }
+
+    /// The longest piece in both launch modes.
+    fn modes(&self, bench: &Bench, case: &str, drawn: &Drawn) {
+        let Self { attention, x, attended: [_, bank], y, projected } = self;
+        let (stream, piece) = (&bench.stream, MemoryAttentionPiece::Finish(0));
+        let given = bytes_of(&drawn.x, |value| value.to_le_bytes());
+        let begin = &|| -> Result<()> {
+            y.fill(POISON, stream)?;
+            Ok(projected.fill(POISON, stream)?)
+        };
+        let enqueue = &|mode: LaunchMode, stream: &Stream| {
+            attention.enqueue_in(mode, piece, [x, y], [Some(bank), Some(projected)], stream)
+        };
+        let download = &|| Ok([y.download(stream)?, projected.download(stream)?].concat());
+        let input = (x, given.as_slice());
+        chain_modes::judge(bench, &Chained { name: MODES, case, input, begin, enqueue, download });
     }
 
     fn enqueue(&self, piece: MemoryAttentionPiece, stream: &Stream) -> Result<()> {
