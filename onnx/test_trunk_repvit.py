@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from segexport import ExportError, graphs, mini, models, trunk, weights, work
+from segexport import ExportError, graphs, mini, models, stem_neck, trunk, weights, work
 from segexport.encoder import Encoder
 from segexport.manifest import _graph_entry, _trunk_entry
 from segexport.onnx_write import to_onnx
-from segexport.trunk_run import RepVitRun, as_in_file, trunk_run
+from segexport.trunk_run import RepVitRun, as_in_file, neck_run, stem_run, trunk_run
 from test_encoder_parts import error, hiera_code
 from test_trunk import NO_WORK, ThroughTheFile
 
@@ -127,6 +127,34 @@ class RepVit(ThroughTheFile, unittest.TestCase):
         self.assertEqual(table["repvit"][0], plain | {"squeeze": 8})
         self.assertEqual(table["repvit"][1], plain)
         self.assertEqual(table["repvit"][2], plain | {"dim_out": 24, "stride": 2, "hidden": 48})
+
+    def test_stem_and_neck_by_their_weights_give_what_the_whole_encoder_gives(self):
+        encoder, ports = small_encoder()
+        blocks = trunk.blocks_of(encoder.trunk, SIDE)
+        both = stem_neck.of(encoder, blocks)
+        self.assertEqual(both.tables(), {"stem": {"middle": 8}, "neck": {"hr0": 3, "hr1": 6, "feat": WIDTH}})
+        tensors = blocks.tensors() | both.tensors()
+        self.assertEqual(tensors["stem.second.weight"].shape, (16, 72))
+        image = np.random.default_rng(0).standard_normal((1, 3, SIDE, SIDE))
+        table = {"repvit": blocks.tables(), "ends": blocks.ends}
+        for half, limit in ((False, 2e-3), (True, 5e-3)):
+            stages = trunk_run(table, tensors, half)(stem_run(tensors, image, half))
+            found = neck_run(tensors, stages, half)
+            for name, value in self.whole(encoder, SIDE, ports, image).items():
+                self.assertLess(error(found[name], value), limit, (name, half))
+        text = _trunk_entry({"file": "f", "ends": blocks.ends, blocks.KEY: blocks.tables()} | both.tables())
+        table = tomllib.loads(text)["trunk"]
+        self.assertEqual((table["stem"], table["neck"]["feat"]), ({"middle": 8}, WIDTH))
+
+    def test_stem_and_neck_that_no_kernel_computes_stay_engines(self):
+        said = []
+        encoder, _ = small_encoder(channels=(64, 64, 64, 64))
+        self.assertIsNone(stem_neck.of(encoder, trunk.blocks_of(encoder.trunk, SIDE), said.append))
+        self.assertIn("32 columns between the stem's convolutions, expected a multiple of 8 up to 24", said[-1])
+        encoder, _ = small_encoder()
+        encoder.trunk.body["stem"].act1 = nn.ReLU()
+        self.assertIsNone(stem_neck.of(encoder, trunk.blocks_of(encoder.trunk, SIDE), said.append))
+        self.assertIn("expected the exact GELU", said[-1])
 
     def test_work_is_the_wholes(self):
         encoder, ports = small_encoder()

@@ -173,7 +173,8 @@ fn a_fault_in_the_memory_encoder_is_found() {
     }
 }
 
-/// Faults in a block of one launch, in the sums behind its gate, and in each part of other blocks.
+/// Faults in a block of one launch, in the sums behind its gate, and in each part of other blocks;
+/// at the border of the stem, and in the neck.
 #[test]
 fn a_fault_in_repvit_is_found() {
     let Some(fakes) = shared() else { return };
@@ -186,12 +187,16 @@ fn a_fault_in_repvit_is_found() {
         ("repvit_sums_edges_as_inner", narrow, "stage 0"),
         ("repvit_stride_begins_a_row_late", narrow, "stage 1"),
         ("repvit_forgets_a_part_of_the_depth", narrow, "stage 0"),
+        ("repvit_stem_has_no_border", narrow, "tokens"),
+        ("repvit_stem_sums_edges_as_inner", narrow, "feat"),
+        ("repvit_neck_upsamples_another_line", narrow, "feat"),
     ];
     let dir = tempfile::tempdir().unwrap();
     for (fault, elements, of) in faults {
         let csv = dir.path().join(format!("{fault}.csv"));
         let mut command = selftest(fakes.dir(), &csv);
-        command.env("FAKE_FAULT", fault);
+        // A GPU without the second launch mode, which takes longest.
+        command.env("FAKE_FAULT", fault).env("FAKE_CUDA_SM", "89");
         command.args(["--topics", "repvit", "--max-elements", elements]).assert().code(1);
         let why = format!("{of}: ");
         assert!(column(&csv, "reason").iter().any(|reason| reason.starts_with(&why)), "{fault}");
@@ -215,13 +220,15 @@ fn a_kernel_that_does_not_wait_for_the_one_before_it_is_found() {
     let (kernels, cases) = (column(&csv, "kernel"), column(&csv, "case"));
     let (verdicts, reasons) = (column(&csv, "verdict"), column(&csv, "reason"));
     let failed: Vec<usize> = (0..cases.len()).filter(|at| verdicts[*at] == "failed").collect();
-    let [one] = failed[..] else { panic!("{kernels:?} {verdicts:?}") };
-    assert_eq!(kernels[one], "repvit modes");
-    assert_eq!(cases[one], "as wide as EdgeTAM, dependent");
-    assert!(reasons[one].contains("differ"), "{}", reasons[one]);
+    let [blocks, whole] = failed[..] else { panic!("{kernels:?} {verdicts:?}") };
+    for (at, kernel) in [(blocks, "repvit modes"), (whole, "repvit encoder modes")] {
+        assert_eq!(kernels[at], kernel);
+        assert_eq!(cases[at], "as wide as EdgeTAM, dependent");
+        assert!(reasons[at].contains("differ"), "{}", reasons[at]);
+    }
     // In order, and so on other GPUs, all that a kernel reads is there.
     tested(early, "89").success();
-    assert!(column(&csv, "kernel").iter().all(|kernel| kernel == "repvit whole"));
+    assert!(!column(&csv, "kernel").iter().any(|kernel| kernel.ends_with("modes")));
     let some = "a thread has ended that did not wait for the previous kernel";
     tested("repvit_waits_with_some_threads", "90").failure().stdout(contains(some));
 }

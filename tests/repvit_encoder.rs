@@ -1,6 +1,6 @@
 //! EdgeTAM's encoder with RepViT's blocks computed by this program, on stand-ins: the committed
 //! network runs whole on the CPU, and in the pipeline as stem, blocks and neck
-//! (`tests/data/repvit`).
+//! (`tests/data/repvit`): stem and neck as engines, or as kernels like the blocks.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -30,10 +30,19 @@ const BUNDLE: &str = "onnx/edgetam_mini_256_fp16";
 
 /// Writes the bundle; none, said aloud, where Python's onnx is not installed.
 fn repvit_bundle(bundle: &Path) -> Option<()> {
+    made(bundle, &[])
+}
+
+/// The same with the weights of stem and neck.
+fn whole_bundle(bundle: &Path) -> Option<()> {
+    made(bundle, &["whole"])
+}
+
+fn made(bundle: &Path, more: &[&str]) -> Option<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let script = root.join("tests/data/repvit/make_bundle.py");
     let mut python = Process::new(root.join(".venv/bin/python"));
-    python.arg(script).arg(small_bundle()).arg(bundle);
+    python.arg(script).arg(small_bundle()).arg(bundle).args(more);
     let Ok(output) = python.output() else {
         eprintln!("SKIPPED: no Python in .venv; `make test` installs it");
         return None;
@@ -52,13 +61,18 @@ struct Setting {
 impl Setting {
     /// With engines of stem and neck; none, said aloud, where there is no compiler or no Python.
     fn new() -> Option<Self> {
-        let fakes = shared()?;
-        let dir = tempfile::tempdir().unwrap();
-        repvit_bundle(&dir.path().join(BUNDLE))?;
-        let split = synth(dir.path(), 1, 1, FRAMES);
-        let setting = Self { dir, split, fakes };
+        let setting = Self::of(repvit_bundle)?;
         setting.engines(&PARTS);
         Some(setting)
+    }
+
+    /// Without engines.
+    fn of(make: impl Fn(&Path) -> Option<()>) -> Option<Self> {
+        let fakes = shared()?;
+        let dir = tempfile::tempdir().unwrap();
+        make(&dir.path().join(BUNDLE))?;
+        let split = synth(dir.path(), 1, 1, FRAMES);
+        Some(Self { dir, split, fakes })
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -67,10 +81,14 @@ impl Setting {
 
     /// The folder of the engines, with the trunk's weights beside them as a build leaves them.
     fn engines(&self, encoder: &[Role]) -> PathBuf {
+        self.engines_in(encoder, Precision::Fp32)
+    }
+
+    fn engines_in(&self, encoder: &[Role], precision: Precision) -> PathBuf {
         let _ = fs::remove_dir_all(self.path("engines"));
         let plans: Vec<_> = encoder.iter().chain(&STEPS).map(|role| (*role, "ok")).collect();
         let engines = Engines::of(&self.path("engines"), &self.path(BUNDLE));
-        let dir = engines.write_live(Precision::Fp32, &plans);
+        let dir = engines.write_live(precision, &plans);
         fs::copy(self.path(BUNDLE).join(WEIGHTS), dir.join(WEIGHTS)).unwrap();
         dir
     }
@@ -175,4 +193,57 @@ fn engines_are_built_with_the_weights_and_without_cublaslt() {
     assert!(format!("{error:#}").contains("is damaged or another file: found sha256"), "{error:#}");
     assert_eq!(yard.rows(&ENCODER)[0], "encoder_trunk copied");
     assert!(open_part::<Trunk>(&yard.folder(), &yard.manifest()).is_ok());
+}
+
+#[test]
+fn kernels_alone_give_the_masks_of_the_whole() {
+    let Some(setting) = Setting::of(whole_bundle) else { return };
+    bench(&setting.split, &setting.path("cpu")).arg("--save-masks").assert().success();
+    setting.engines_in(&[], Precision::Fp16);
+    let log = setting.path("log");
+    setting.gpu("kernels").env("FAKE_CUDA_LOG", &log).assert().success();
+    let backend = |out: &str| {
+        column(&setting.path(out).join("sav_benchmark_summary.csv"), "backend").remove(0)
+    };
+    assert_eq!(backend("kernels"), "tensorrt 8.6.1 fp16 per-fill-level encoder graph");
+    let kernels = setting.frames("kernels");
+    let iou = lowest_iou(&setting.frames("cpu"), &kernels);
+    assert!(iou > 0.95, "{iou}");
+    let text = fs::read_to_string(&log).unwrap();
+    let (before, pass) = text.rsplit_once("bank_reset 1\n").unwrap();
+    assert!(before.contains("repvit_stem") && before.contains("repvit_neck"));
+    let count = |word: &str| pass.lines().filter(|line| line.starts_with(word)).count();
+    assert_eq!((count("graph"), count("alloc"), count("repvit_")), (3 * FRAMES, 0, 0));
+    // Engines that somebody built run in their place.
+    setting.engines_in(&PARTS, Precision::Fp16);
+    setting.gpu("engines").assert().success();
+    assert_eq!(backend("engines"), "tensorrt 8.6.1 fp16 per-fill-level trunk graph");
+    let iou = lowest_iou(&setting.frames("engines"), &kernels);
+    assert!(iou > 0.98, "{iou}");
+}
+
+#[test]
+fn no_engine_of_the_encoder_is_built_where_kernels_compute_all_of_it() {
+    let Some(yard) = Yard::with(256, whole_bundle) else { return };
+    yard.build(&[]).assert().success();
+    let rows = yard.rows(&[]);
+    assert!(rows.iter().all(|row| !row.starts_with("encoder_cut")), "{rows:?}");
+    assert!(!rows.iter().any(|row| row.starts_with("encoder up")), "{rows:?}");
+    assert_eq!(rows[0], "encoder_trunk up_to_date");
+    let weights = open_part::<Trunk>(&yard.folder(), &yard.manifest()).unwrap();
+    assert!(weights.stem_and_neck().is_ok());
+    assert!(yard.manifest().stem_and_neck().is_some());
+    let inspect = || yard.inspect(&yard.folder()).assert().success();
+    inspect().stdout(contains("11 RepViT blocks with stem and neck, "));
+    // Engines are built for whoever names them, and run then.
+    yard.build(&ENCODER).assert().success();
+    assert!(yard.manifest().stem_and_neck().is_none());
+    inspect().stdout(contains("11 RepViT blocks, "));
+    let note = "bench runs the engine of the encoder's stem, ";
+    yard.build(&[]).assert().success().stderr(contains(note).and(contains("the CUDA kernels")));
+    for plan in ["encoder_cut0.plan", "encoder_cut1.plan"] {
+        fs::remove_file(yard.folder().join(plan)).unwrap();
+    }
+    yard.build(&[]).assert().success();
+    assert!(yard.manifest().stem_and_neck().is_some());
 }

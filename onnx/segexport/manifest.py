@@ -9,7 +9,8 @@ from pathlib import Path
 
 import onnx
 
-from . import ExportError, __version__, attention_weights, decoder_weights, keys, memory_weights, operators, trunk
+from . import ExportError, __version__, attention_weights, decoder_weights, keys, memory_weights, operators
+from . import stem_neck, trunk
 from .encoder import Encoder
 from .graphs import contract_of, graphs_of
 from .fp16 import to_fp16
@@ -35,7 +36,8 @@ def write_bundle(
 ):
     """Exports every graph into `out`/<bundle name>; returns that directory.
 
-    `encoder` "trunk" writes the weights of the trunk's blocks for segtrt's CUDA kernels, in fp16 only;
+    `encoder` "trunk" writes the weights of the trunk's blocks for segtrt's CUDA kernels, and a RepViT's
+    stem and neck, in fp16 only;
     `mask_decoder` "cuda" writes those of the mask decoder, `memory_attention` "cuda" those between its
     attentions, `memory_encoder` "cuda" those of the memory encoder. The directory appears whole or not at all (written beside, then renamed).
     """
@@ -81,10 +83,14 @@ def write_bundle(
         made = None
         if segments:
             made = MemoryAttention(model, side // 16, 0.0)
-        blocks = trunk.blocks_of(Encoder(model, side).trunk, side)
-        table = trunk.write(blocks, folder, made and keys.tensors_of(made))
+        whole = Encoder(model, side)
+        blocks = trunk.blocks_of(whole.trunk, side)
+        both = stem_neck.of(whole, blocks, say)
+        more = (keys.tensors_of(made) if made else {}) | (both.tensors() if both else {})
+        table = trunk.write(blocks, folder, more)
         if made:
             table["keys"] = keys.table_of(made, model.max_obj_ptrs_in_encoder)
+        table |= both.tables() if both else {}
         entries.append(_trunk_entry(table))
         say(f"{table['file']}: {len(table[blocks.KEY])} blocks, "
             f"{(folder / table['file']).stat().st_size / 1e6:.1f} MB, "
@@ -151,8 +157,9 @@ def _graph_entry(graph, precision, digest, work):
 
 def _trunk_entry(table):
     listed = {key: value for key, value in table.items() if key in ("block", "repvit")}
-    entry = _table_entry("trunk", {key: value for key, value in table.items() if key not in listed | {"keys": 0}})
-    entry += _table_entry("trunk.keys", table["keys"]) if "keys" in table else ""
+    inner = {key: value for key, value in table.items() if key in ("keys", "stem", "neck")}
+    entry = _table_entry("trunk", {key: value for key, value in table.items() if key not in listed | inner})
+    entry += "".join(_table_entry(f"trunk.{key}", value) for key, value in inner.items())
     return entry + "".join(
         _table_entry(f"[trunk.{key}]", block) for key, blocks in listed.items() for block in blocks)
 

@@ -113,6 +113,39 @@ class RepVitRun(_Run):
         return sum(place * of for place, of in zip(places, weight, strict=True)) + self._get(at, "dw", "bias")
 
 
+def stem_run(tensors, image, half=False):
+    """An image [1,3,S,S] to the tokens y of a RepViT whose stem is in the file."""
+    x = np.asarray(image, np.float32)[0].transpose(1, 2, 0)
+    x = _rounded(gelu(_convolved(x, tensors, "stem.first")), half)
+    return _rounded(_convolved(x, tensors, "stem.second"), half)[None]
+
+
+def _convolved(x, tensors, name):
+    """A 3x3 convolution of [h,w,c] with stride 2."""
+    weight, bias = (tensors[f"{name}.{part}"].astype(np.float32) for part in ("weight", "bias"))
+    weight = weight.reshape(len(weight), -1, 3, 3)
+    padded, side = np.pad(x, ((1, 1), (1, 1), (0, 0))), len(x)
+    places = ((row, column) for row in range(3) for column in range(3))
+    return bias + sum(padded[row : row + side : 2, column : column + side : 2] @ weight[:, :, row, column].T
+                      for row, column in places)
+
+
+def neck_run(tensors, stages, half=False):
+    """The stages' tokens to the features of a RepViT whose neck is in the file, by name."""
+    def product(stage, name):
+        weight, bias = (tensors[f"neck.{name}.{part}"].astype(np.float32) for part in ("weight", "bias"))
+        return stage[0] @ weight.T + bias
+
+    hr0, hr1, middle, coarse = map(product, stages, ("hr0", "hr1", "middle", "coarse"))
+    feat = middle + coarse.repeat(2, axis=0).repeat(2, axis=1)
+    return {name: _rounded(x, half).transpose(2, 0, 1)[None] for name, x in
+            {"feat": feat, "hr0": hr0, "hr1": hr1}.items()}
+
+
+def _rounded(x, half):
+    return x.astype(np.float16).astype(np.float32) if half else x.astype(np.float32)
+
+
 def gelu(x):
     """The exact one."""
     return np.float32(0.5) * x * (1 + erf(x / np.float32(math.sqrt(2))))

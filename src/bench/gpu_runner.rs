@@ -18,9 +18,7 @@ use runtime::pipeline::{
     self, Engines, FrameResult, JpegDecoder, ObjectSpan, PassError, PassPlan, Pipeline,
 };
 use tensorrt::{Library, Runtime};
-use vos::bundle::{
-    FusedPart, Manifest, MaskDecoderPart, MemoryAttentionPart, MemoryEncoderPart, Trunk,
-};
+use vos::bundle::{FusedPart, Manifest, MaskDecoderPart, MemoryAttentionPart, MemoryEncoderPart};
 use vos::geometry::Geometry;
 use vos::logits::rounded;
 use vos::mask::Mask;
@@ -143,13 +141,12 @@ impl GpuRunner {
         let load_ms = begun.elapsed().as_secs_f64() * 1e3;
         let facts = gpu.facts();
         let parts = [
-            (pipeline.has_trunk(), Trunk::LABEL),
-            (attention, MemoryAttentionPart::LABEL),
-            (decoder, MaskDecoderPart::LABEL),
-            (memory, MemoryEncoderPart::LABEL),
+            pipeline.encoder_label(),
+            attention.then_some(MemoryAttentionPart::LABEL),
+            decoder.then_some(MaskDecoderPart::LABEL),
+            memory.then_some(MemoryEncoderPart::LABEL),
         ];
-        let by_kernels = parts.into_iter().filter(|(is, _)| *is);
-        backend.cuda_parts = by_kernels.map(|(_, label)| label.to_owned()).collect();
+        backend.cuda_parts = parts.into_iter().flatten().map(str::to_owned).collect();
         let form = pipeline.attention().map(|form| format!(", attention from {form}"));
         let trunk =
             pipeline.products().map(|library| format!(", the trunk's products by {library}"));

@@ -14,6 +14,7 @@ use runtime::engine::freshness::{damaged, damaged_weights};
 use runtime::engine::{BuildCost, EngineManifest, PlanRecord};
 use tensorrt::onnx_file::OnnxSummary;
 use vos::bundle::manifest::Tensor;
+use vos::bundle::trunk::StemAndNeck;
 use vos::bundle::{Bundle, FusedPart, Graph, Role, Trunk, WeightsRecord};
 
 /// How deep below a folder manifests are looked for: engines/<platform>/<model>.
@@ -68,6 +69,8 @@ pub struct TrunkLine {
     pub kind: &'static str,
     /// Number of blocks.
     pub blocks: usize,
+    /// Kernels compute stem and neck, too.
+    pub with_stem_and_neck: bool,
     /// Sides of the maps after its stages, tokens.
     pub grids: Vec<usize>,
     /// Channels of the tokens after its stages.
@@ -187,10 +190,9 @@ fn bundle(bundle: &Bundle) -> BundleReport {
         exporter: manifest.export.exporter.clone(),
         opset: manifest.export.opset,
         graphs: manifest.graphs.iter().map(|graph| graph_line(bundle, graph)).collect(),
-        trunk: manifest
-            .trunk
-            .as_ref()
-            .map(|trunk| trunk_line(trunk, problem_of(bundle, trunk.record()))),
+        trunk: manifest.trunk.as_ref().map(|trunk| {
+            trunk_line(trunk, trunk.stem_and_neck(), problem_of(bundle, trunk.record()))
+        }),
         parts: manifest
             .weights_files()
             .filter(|record| record.graph != Trunk::GRAPH)
@@ -210,16 +212,18 @@ fn part_line(record: WeightsRecord<'_>, problem: Option<String>) -> PartLine {
     PartLine { part: what, file: file.to_owned(), bytes, flops, problem }
 }
 
-fn trunk_line(trunk: &Trunk, problem: Option<String>) -> TrunkLine {
+/// `ends`: stem and neck, if kernels compute them too.
+fn trunk_line(trunk: &Trunk, ends: Option<StemAndNeck>, problem: Option<String>) -> TrunkLine {
     let stages = || trunk.stages().into_iter().flatten();
     TrunkLine {
         file: trunk.file.clone(),
         bytes: trunk.bytes(),
         kind: trunk.blocks.kind(),
         blocks: trunk.blocks.count(),
+        with_stem_and_neck: ends.is_some(),
         grids: stages().map(|map| map.grid).collect(),
         columns: stages().map(|map| map.columns).collect(),
-        flops: trunk.flops,
+        flops: trunk.flops + ends.map_or(0, |ends| ends.flops()),
         problem,
     }
 }
@@ -260,7 +264,9 @@ fn engines(path: &Path, manifest: &EngineManifest) -> EngineFolderReport {
         precision: manifest.precision.to_string(),
         rebuild: manifest.rebuild_command(),
         plans: manifest.plans.iter().map(|plan| plan_line(path, manifest, plan)).collect(),
-        trunk: manifest.trunk().map(|trunk| trunk_line(trunk, wrong(trunk.record()))),
+        trunk: manifest
+            .trunk()
+            .map(|trunk| trunk_line(trunk, manifest.stem_and_neck(), wrong(trunk.record()))),
         parts: manifest
             .weights_files()
             .filter(|record| record.graph != Trunk::GRAPH)

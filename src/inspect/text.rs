@@ -187,11 +187,12 @@ fn trunk(trunk: &TrunkLine) -> String {
     let stages: Vec<String> =
         stages.map(|(grid, columns)| format!("{grid} x {grid} x {columns}")).collect();
     format!(
-        "  trunk: {}, {} MB, {} {} blocks, {:.1} GFLOP; tokens after its stages {}\n",
+        "  trunk: {}, {} MB, {} {} blocks{}, {:.1} GFLOP; tokens after its stages {}\n",
         trunk.file,
         megabytes(trunk.bytes),
         trunk.blocks,
         trunk.kind,
+        if trunk.with_stem_and_neck { " with stem and neck" } else { "" },
         trunk.flops as f64 / 1e9,
         stages.join(", ")
     )

@@ -64,7 +64,8 @@ pub fn is_possible(manifest: &EngineManifest) -> bool {
     // Cut at its attentions, with an engine for the keys or a kernel.
     let keys = has(|role| role == Role::TrackKeys) || manifest.keys().is_some();
     let fused = manifest.has_variant(TrackVariant::Segmented) && keys;
-    has(|role| role == Role::Encoder || role.is_encoder_part())
+    (has(|role| role == Role::Encoder || role.is_encoder_part())
+        || manifest.stem_and_neck().is_some())
         && has(|role| role == Role::Prompt)
         && (has(|role| role == Role::Memory) || manifest.part::<MemoryEncoderPart>().is_some())
         && (has(|role| [Role::Track, Role::TrackPadded].contains(&role)) || fused)

@@ -60,6 +60,9 @@ wrong repvit.cu.convolution repvit_waits_with_some_threads 'dependent_wait()' '(
 wrong repvit_block.cu.blocks repvit_next_sums_edges_as_inner 'edge_of(y, x, side)' 4
 wrong repvit.cu.sums repvit_sums_edges_as_inner 'edge_of(y, x, p.grid)' 4
 wrong repvit.cu.convolution repvit_stride_begins_a_row_late 'row * STRIDE + dy - 1' '(row * STRIDE + dy - 1 + (STRIDE == 2))'
+wrong repvit_stem.cu.stem repvit_stem_has_no_border 'inside[i] ? word : 0' word
+wrong repvit_stem.cu.stem repvit_stem_sums_edges_as_inner 'edge_of(y, x, grid)' 4
+wrong repvit_neck.cu.neck repvit_neck_upsamples_another_line 'coarse[line / 2]' 'coarse[line % 2]'
 wrong repvit.cu.gemm repvit_forgets_a_part_of_the_depth 'PARTS > 1' false
 wrong memory_attention.cu.norm attention_norm_has_no_bias 'bias[i].x' 0.0f
 wrong memory_attention.cu.projection attention_turns_rows_as_columns 'column < TURNING' 'column >= TURNING'

@@ -17,7 +17,7 @@ use cuda::Element;
 use cuda::{Capturable, Stream, View};
 use kernels::{
     Attention, BankState, MaskDecoder, MaskDecoderOutputs, MemoryAttention, MemoryAttentionPiece,
-    MemoryEncoder, MemoryKeyProj, Trunk,
+    MemoryEncoder, MemoryKeyProj, RepVitEncoder, Trunk,
 };
 
 /// One operation.
@@ -100,6 +100,15 @@ pub enum Op {
     },
     /// The trunk between an encoder's stem and its neck.
     Trunk(Rc<Trunk>),
+    /// A whole image encoder by CUDA kernels.
+    Encoder {
+        /// The kernels and their weights.
+        encoder: Rc<RepVitEncoder>,
+        /// The image, normalised and planar.
+        image: View,
+        /// `feat`, `hr0` and `hr1`.
+        features: [View; 3],
+    },
     /// The frame's pointer goes to its slot, and the next frame begins.
     Advance {
         /// The object's bank.
@@ -200,6 +209,9 @@ unsafe impl Capturable for Program {
                     encoder.enqueue(feat, low, score, binary, memory, stream)?;
                 }
                 Op::Trunk(trunk) => trunk.enqueue(stream)?,
+                Op::Encoder { encoder, image, features } => {
+                    encoder.enqueue(image, features.each_ref(), stream)?;
+                }
                 Op::Advance { state, pointer, pointers, element } => {
                     state.enqueue_advance(pointer, pointers, *element, stream)?;
                 }

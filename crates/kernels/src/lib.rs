@@ -12,6 +12,7 @@ frame (u8) ─ Preprocess ─→ image ─ encoder … track ─→ low ─ Mask
                   MemoryEncoder: in place of the memory engine, features and mask logits to a memory
                   TrunkExecutor: Hiera's blocks, between the engines of stem and neck
                   RepVitExecutor: RepViT's blocks, in the same place
+                  RepVitEncoder: all of a RepViT, in place of these engines too
 ```
 
 Each value is constructed once for the sizes of a clip. It uploads its tables and fixes all launch
@@ -63,7 +64,7 @@ pub use memory_attention::{MemoryAttention, MemoryAttentionPiece};
 pub use memory_encoder::MemoryEncoder;
 pub use memory_key_proj::MemoryKeyProj;
 pub use preprocess::{Frame, Preprocess};
-pub use repvit::{RepVitExecutor, RepVitSource};
+pub use repvit::{RepVitEncoder, RepVitExecutor, RepVitSource};
 pub use trunk::Trunk;
 pub use window_attention::{WindowAttention, WindowShape};
 

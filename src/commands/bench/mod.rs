@@ -340,8 +340,10 @@ impl ModelFiles {
                     || encoders.as_ref().is_none_or(|roles| roles.contains(&plan.role))
             };
             let mut files: Vec<_> = engines.plans.iter().filter(runs).map(hash).collect();
-            let parts = encoders.iter().flatten().any(|role| role.is_encoder_part());
-            let trunk_runs = parts || engines.keys().is_some();
+            let by_kernels = encoders.as_ref().is_some_and(|roles| {
+                roles.is_empty() || roles.iter().any(|role| role.is_encoder_part())
+            });
+            let trunk_runs = by_kernels || engines.keys().is_some();
             let weights = engines.weights_files();
             let weights = weights.filter(|file| file.graph != Trunk::GRAPH || trunk_runs);
             files.extend(weights.map(|weights| {

@@ -72,7 +72,7 @@ impl Request<'_> {
         build.attention_kernels = segmented && recipe::attends(bundle, sm, precision)
             || existing.as_ref().is_some_and(|engines| engines.attention_kernels);
         let kernels = Kernels {
-            memory_encoder: recipe::makes_memories(bundle, sm, precision),
+            halves: recipe::serves_halves(bundle, sm, precision),
             memory_attention: build.attention_kernels,
         };
         build.weights = weights::planned(bundle, &roles, kernels, &build.dir, existing.as_ref());

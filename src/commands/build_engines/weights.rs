@@ -18,8 +18,9 @@ use vos::files::atomic;
 /// Parts that CUDA kernels compute on the target GPU, whatever plans there are.
 #[derive(Clone, Copy)]
 pub struct Kernels {
-    /// The memory encoder.
-    pub memory_encoder: bool,
+    /// What replaces engines of its own: there are kernels for the target GPU that compute in fp16
+    /// as the plans do.
+    pub halves: bool,
     /// What lies between the track step's attentions.
     pub memory_attention: bool,
 }
@@ -34,8 +35,8 @@ pub fn planned(
 ) -> Vec<PlannedWeights> {
     let before = there.map(|manifest| &manifest.bundle);
     let has = |role: Role| graphs.contains(&role);
-    let Kernels { memory_encoder: memory_encoder_f16, memory_attention } = kernels;
-    let plans = Plans { has: &has, memory_encoder_f16, memory_attention };
+    let Kernels { halves, memory_attention } = kernels;
+    let plans = Plans { has: &has, halves, memory_attention };
     let new = |(part, file): (PartKind, WeightsRecord<'_>)| {
         let known = before.filter(|before| (part.record)(before).is_some());
         let why = match known.map(|before| part.is_same(before, bundle)) {

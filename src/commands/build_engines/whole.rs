@@ -1,6 +1,6 @@
 /*!
-Handles engines that encoder parts or CUDA kernels replace: the whole encoder, the memory encoder,
-the segments of the track step, and the last one of them.
+Handles engines that encoder parts or CUDA kernels replace: the whole encoder, its parts, the memory
+encoder, the segments of the track step, and the last one of them.
 
 `bench` runs such an engine while its plan exists, because `--graphs encoder`, `memory` or
 `track_seg8` asked for it. A plan that can no longer run is removed once its replacement exists;
@@ -11,7 +11,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use runtime::builder::recipe::computes;
+use runtime::builder::recipe::{computes, encodes};
 use runtime::engine::EngineManifest;
 use runtime::engine::freshness::damaged;
 use vos::bundle::{PARTS, ReplacedEngine, Role};
@@ -35,6 +35,7 @@ pub fn settle(dir: &Path, manifest: &mut EngineManifest) -> Result<Option<String
     let parts = manifest.bundle.encoder_parts();
     let first = parts.first().map(|part| part.role);
     let first = first.filter(|_| parts.iter().all(|part| manifest.plan(part.role).is_some()));
+    let in_parts = first.is_some();
     let encoder = first.map(|beside| Replaced {
         role: Role::Encoder,
         what: "the whole encoder",
@@ -48,12 +49,30 @@ pub fn settle(dir: &Path, manifest: &mut EngineManifest) -> Result<Option<String
         let ReplacedEngine { role, what, beside } = (part.engine)(&manifest.bundle)?;
         Some(Replaced { role, what, by: "the CUDA kernels", beside })
     });
-    let replaced: Vec<Replaced> = encoder.into_iter().chain(by_kernels).collect();
+    // A single part never runs.
+    let ends = [Role::EncoderCut0, Role::EncoderCut1].into_iter().filter(|_| in_parts);
+    let of_encoder = [Role::Encoder]
+        .into_iter()
+        .chain(ends)
+        .filter(|_| oldest.is_some_and(|sm| encodes(&manifest.bundle, sm, manifest.precision)));
+    let of_encoder: Vec<Replaced> = of_encoder.map(replaced_by_kernels).collect();
+    let encoder = encoder.filter(|_| of_encoder.is_empty()).into_iter();
+    let replaced: Vec<Replaced> = encoder.chain(of_encoder).chain(by_kernels).collect();
     let mut said = Vec::new();
     for replaced in replaced {
         said.extend(settle_one(dir, manifest, &replaced)?);
     }
     Ok((!said.is_empty()).then(|| said.join("; ")))
+}
+
+/// An engine of an encoder that kernels compute as a whole.
+fn replaced_by_kernels(role: Role) -> Replaced {
+    let what = match role {
+        Role::EncoderCut0 => "the engine of the encoder's stem",
+        Role::EncoderCut1 => "the engine of the encoder's neck",
+        _ => "the whole encoder",
+    };
+    Replaced { role, what, by: "the CUDA kernels", beside: Role::Prompt }
 }
 
 fn settle_one(

@@ -35,6 +35,9 @@
     X(repvit_next_sums_edges_as_inner) \
     X(repvit_stride_begins_a_row_late) \
     X(repvit_forgets_a_part_of_the_depth) \
+    X(repvit_stem_has_no_border) \
+    X(repvit_stem_sums_edges_as_inner) \
+    X(repvit_neck_upsamples_another_line) \
     X(repvit_reads_before_it_waits) \
     X(repvit_waits_with_some_threads)
 

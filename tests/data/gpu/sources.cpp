@@ -58,6 +58,14 @@ namespace repvit_blocks {
 #include "../../emulate/repvit_block.h"
 #include "repvit_block.cu.instances"
 }  // namespace repvit_blocks
+namespace repvit_stems {
+#include "../../emulate/repvit_stem.h"
+#include "repvit_stem.cu.instances"
+}  // namespace repvit_stems
+namespace repvit_necks {
+#include "../../emulate/repvit_neck.h"
+#include "repvit_neck.cu.instances"
+}  // namespace repvit_necks
 
 static const Kernel KERNELS[] = {
     SOURCE(keys, memory_key_proj),
@@ -98,5 +106,7 @@ static const Kernel KERNELS[] = {
     SOURCE(repvit_blocks, repvit_block_192),
     SOURCE(repvit_blocks, repvit_down_96),
     SOURCE(repvit_blocks, repvit_down_192),
+    SOURCE(repvit_stems, repvit_stem),
+    SOURCE(repvit_necks, repvit_neck),
 };
 extern const Table SOURCES{KERNELS, sizeof KERNELS / sizeof *KERNELS};

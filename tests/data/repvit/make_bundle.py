@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Makes a bundle with a RepViT trunk of one whose encoder is a RepViT in one piece.
 
-    python3 tests/data/repvit/make_bundle.py onnx/bundles/edgetam_mini_256_fp32 OUT
+    python3 tests/data/repvit/make_bundle.py onnx/bundles/edgetam_mini_256_fp32 OUT [whole]
 
 Needs onnx and NumPy, no PyTorch: OUT gets the bundle's other graphs and, out of its encoder.onnx,
 stem, neck and the weights between them, as `onnx/export.py --encoder trunk` writes them. All graphs
 compute in fp32, because the tests' stand-in for TensorRT runs them so; tokens are fp16 at the edge
-of stem and neck.
+of stem and neck. With `whole` OUT also has the weights of stem and neck; image and features are then
+fp16 at the edge of all graphs.
 """
 import hashlib
 import json
@@ -27,6 +28,10 @@ LAYERS = {
 # A block is what these have in common in front of their layers' names.
 BLOCK = re.compile(r"trunk\.body\.(stages\.\d+\.(?:downsample\.pre_block|downsample|blocks\.\d+))\.")
 FILE = "encoder_trunk.safetensors"
+# Stem and neck: names in encoder.onnx, and in the file of weights.
+OUTER = {"trunk.body.stem.conv1": "stem.first", "trunk.body.stem.conv2": "stem.second"}
+OUTER |= {name: f"neck.{name}" for name in ("hr0", "hr1", "middle", "coarse")}
+HALVED = {"image", "feat", "hr0", "hr1"}
 
 
 def blocks_of(graph):
@@ -38,7 +43,7 @@ def blocks_of(graph):
     return found
 
 
-def main(source, out):
+def main(source, out, whole=False):
     shutil.copytree(source, out)
     model = onnx.shape_inference.infer_shapes(onnx.load(out / "encoder.onnx"))
     arrays = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
@@ -60,13 +65,59 @@ def main(source, out):
         stage = name.split(".")[1]
         if at + 1 == len(blocks) or list(blocks)[at + 1].split(".")[1] != stage:
             ends.append(at)
+    outer = []
+    if whole:
+        for layer, name in OUTER.items():
+            weight = arrays[f"{layer}.weight"]
+            tensors[f"{name}.weight"] = weight.reshape(len(weight), -1).astype(np.float16)
+            tensors[f"{name}.bias"] = arrays[f"{layer}.bias"]
+        channels = {key: len(arrays[f"{layer}.bias"]) for key, layer in
+                    (("hr0", "hr0"), ("hr1", "hr1"), ("feat", "middle"))}
+        outer = [lines("[trunk.stem]", {"middle": len(arrays["trunk.body.stem.conv1.bias"])}),
+                 lines("[trunk.neck]", channels)]
     write_safetensors(out / FILE, tensors)
-    entries = [write(out, *part) for part in parts_of(model, tables, ends)]
+    parts = [(role, halved(part) if whole else part) for role, part in parts_of(model, tables, ends)]
+    entries = [write(out, *part) for part in parts]
     entries.append(lines("[trunk]", {"file": FILE, "sha256": sha256(out / FILE), "flops": 1, "ends": ends}))
-    entries += [lines("[[trunk.repvit]]", table) for table in tables]
+    entries += outer + [lines("[[trunk.repvit]]", table) for table in tables]
     path = out / "manifest.toml"
-    text = path.read_text().replace('precision = "fp32"', 'precision = "fp16"')
+    text = halve_graphs(out, path.read_text()) if whole else path.read_text()
+    text = text.replace('precision = "fp32"', 'precision = "fp16"')
     path.write_text(text + "\n" + "\n".join(entries))
+
+
+def halve_graphs(out, text):
+    """Rewrites all graphs of a manifest with image and features in fp16; the manifest's text."""
+    for file in re.findall(r'file = "(\w+\.onnx)"', text):
+        before = sha256(out / file)
+        onnx.save(halved(onnx.load(out / file)), out / file)
+        text = text.replace(before, sha256(out / file))
+    names = "|".join(sorted(HALVED))
+    return re.sub(rf'(name = "(?:{names})"\ndtype = )"f32"', r'\1"f16"', text)
+
+
+def halved(model):
+    """The graph with image and features in fp16 at its edge; it computes in fp32."""
+    casts = {True: [], False: []}
+    for ports, is_input in ((model.graph.input, True), (model.graph.output, False)):
+        for port in ports:
+            if port.name not in HALVED:
+                continue
+            name = f"{port.name}_f32"
+            for node in model.graph.node:
+                of = node.input if is_input else node.output
+                of[:] = [name if each == port.name else each for each in of]
+                if not is_input:
+                    node.input[:] = [name if each == port.name else each for each in node.input]
+            ends, kind = [port.name, name], TensorProto.FLOAT
+            if not is_input:
+                ends, kind = ends[::-1], TensorProto.FLOAT16
+            casts[is_input].append(helper.make_node("Cast", ends[:1], ends[1:], to=kind))
+            port.type.tensor_type.elem_type = TensorProto.FLOAT16
+    nodes = [*casts[True], *model.graph.node, *casts[False]]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    return model
 
 
 def parts_of(model, tables, ends):
@@ -138,6 +189,6 @@ def write_safetensors(path, tensors):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        sys.exit("usage: python3 tests/data/repvit/make_bundle.py BUNDLE OUT")
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    if len(sys.argv) not in (3, 4) or sys.argv[3:] not in ([], ["whole"]):
+        sys.exit("usage: python3 tests/data/repvit/make_bundle.py BUNDLE OUT [whole]")
+    main(Path(sys.argv[1]), Path(sys.argv[2]), bool(sys.argv[3:]))

@@ -244,12 +244,12 @@ impl RepVitExecutor {
     /// The same in a launch mode.
     pub(super) fn enqueue_in(&self, mode: LaunchMode, stream: &Stream) -> Result<()> {
         self.clear(stream)?;
-        self.enqueue_chain(&Chain::begin(stream, mode))
+        self.enqueue_chain(false, &Chain::begin(stream, mode))
     }
 
-    /// All blocks as a part of a chain, in front of which the sums were cleared ([`Self::clear`]).
-    pub(crate) fn enqueue_chain(&self, chain: &Chain<'_>) -> Result<()> {
-        let mut summed = false;
+    /// All blocks as a part of a chain, in front of which the sums were cleared ([`Self::clear`]);
+    /// `summed`: somebody has added up the first block's sums since.
+    pub(crate) fn enqueue_chain(&self, mut summed: bool, chain: &Chain<'_>) -> Result<()> {
         for block in &self.blocks {
             self.run(block, summed, chain)?;
             summed = block.next.is_some();
@@ -269,6 +269,13 @@ impl RepVitExecutor {
     /// The maps that a block takes and gives.
     pub(super) fn maps_of(&self, at: usize) -> Option<[&View; 2]> {
         self.blocks.get(at).map(|block| [&block.x, &block.out])
+    }
+
+    /// What whoever makes the first block's tokens adds up, where that block is gated.
+    pub(super) fn first_sums(&self) -> Option<NextSums> {
+        let first = self.blocks.first()?;
+        let (gate, excite) = first.gate.as_ref().zip(first.weights.excite.as_ref())?;
+        Some(NextSums { edges: excite.edges.clone(), sums: gate.sums.clone() })
     }
 
     /// Clears all sums, which blocks add to.

@@ -16,7 +16,7 @@ use crate::{blocks, int};
 use cuda::{Gpu, View};
 use vos::bundle::trunk::RepVitBlock;
 
-pub(super) const MODULES: [Topic; 2] = [Topic::Repvit, Topic::RepvitBlock];
+pub(super) const BLOCKS: [Topic; 2] = [Topic::Repvit, Topic::RepvitBlock];
 
 /// Copies of a block's sums: blocks of a launch add to different ones.
 pub(super) const COPIES: usize = constant!(Repvit, "COPIES") as usize;
@@ -120,7 +120,7 @@ impl Kernels {
     /// # Errors
     /// The driver refuses the PTX.
     pub fn load(gpu: &Gpu) -> Result<Self> {
-        let modules = Modules::load(gpu, &MODULES, "RepViT")?;
+        let modules = Modules::load(gpu, &BLOCKS, "RepViT")?;
         let of = |name: &str, shared: u32| modules.kernel(name, shared);
         let fused = FUSED.iter().map(|fused| of(fused.name, fused.shared));
         let most = u32::try_from(MOST_SHARED)?;

@@ -1,5 +1,5 @@
 /*!
-RepViT's blocks (Wang et al., 2024, as EdgeTAM's image encoder has them) on the device.
+RepViT (Wang et al., 2024, as EdgeTAM's image encoder has it) on the device. A block:
 
 ```text
 x ─ depthwise 3x3 ─→ y ─ × gate of y's means, where the block has squeeze-and-excite ─→ y ─┐
@@ -11,23 +11,35 @@ x ─ depthwise 3x3 ─→ y ─ × gate of y's means, where the block has squee
 | `packed.rs`, `weights.rs` | the kernels' order of weights; weights on the device |
 | `launches.rs` | the launches |
 | `executor.rs` | which launches compute a block, and memory between them |
+| `stem.rs`, `neck.rs` | image to tokens; tokens to features |
+| `encoder.rs` | all of it |
 
 Blocks of 48, 96 or 192 columns that keep map and columns are one launch (`cuda/repvit_block.cu`);
 others take a launch for each of their parts (`cuda/repvit.cu`). Squeeze-and-excite needs sums of
 the whole map: two launches before. Maps are f16 and channels-last, sums f32.
 
-TensorRT runs the stem before the blocks and the neck after them.
+TensorRT runs stem and neck where a bundle has no weights for their kernels (`cuda/repvit_stem.cu`,
+`cuda/repvit_neck.cu`).
 */
 
+mod encoder;
 mod executor;
 mod launches;
+mod neck;
 mod packed;
 pub(crate) mod selftest;
+mod stem;
 mod weights;
 
+use crate::images::Topic;
+
+pub use encoder::RepVitEncoder;
 pub use executor::{RepVitExecutor, RepVitSource};
 pub(crate) use packed::packed;
 
+/// The kernels of blocks, stem and neck.
+const MODULES: [Topic; 4] =
+    [Topic::Repvit, Topic::RepvitBlock, Topic::RepvitStem, Topic::RepvitNeck];
 /// Bytes of an f16.
 const HALF: usize = 2;
 /// What vector loads need.

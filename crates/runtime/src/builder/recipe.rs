@@ -78,12 +78,15 @@ pub fn recipes(
 /// comes first. The encoder is built in its parts where the bundle has any: in one piece
 /// SAM2.1-large's took TensorRT 8.6.0 four minutes and more (`engines/README.md`). Parts with
 /// attention between them need this program's kernels for it: where a GPU of compute capability
-/// `sm` has none, the whole is built; and so it is where they do not compute in `precision`.
+/// `sm` has none, the whole is built; and so it is where they do not compute in `precision`. Where
+/// they compute stem and neck, too, none of these is built ([`encodes`]).
 pub fn roles(variant: TrackVariant, bundle: &Manifest, sm: u32, precision: Precision) -> Vec<Role> {
-    let mut roles: Vec<Role> = bundle.encoder_parts().iter().map(|part| part.role).collect();
-    if roles.is_empty() || !serves_encoder(bundle, sm, precision) {
-        roles.clear();
-        roles.push(Role::Encoder);
+    let mut roles: Vec<Role> = Vec::new();
+    if !encodes(bundle, sm, precision) {
+        roles.extend(bundle.encoder_parts().iter().map(|part| part.role));
+        if roles.is_empty() || !serves_encoder(bundle, sm, precision) {
+            roles = vec![Role::Encoder];
+        }
     }
     roles.extend(Role::ENCODER_BATCHES.map(|(_, role)| role));
     roles.extend([Role::Prompt, Role::MaskPrompt]);
@@ -119,6 +122,12 @@ pub fn makes_memories(bundle: &Manifest, sm: u32, precision: Precision) -> bool 
     bundle.memory_encoder.is_some() && serves_halves(bundle, sm, precision)
 }
 
+/// Custom CUDA kernels compute the whole encoder: those of a trunk, and its stem and neck.
+pub fn encodes(bundle: &Manifest, sm: u32, precision: Precision) -> bool {
+    let has = bundle.trunk.as_ref().is_some_and(|trunk| trunk.stem_and_neck().is_some());
+    has && serves_halves(bundle, sm, precision)
+}
+
 /// Custom CUDA kernels decode the masks after a track step that is split at its attentions.
 pub fn decodes(bundle: &Manifest, sm: u32, precision: Precision) -> bool {
     bundle.mask_decoder.is_some() && serves_halves(bundle, sm, precision)
@@ -136,7 +145,7 @@ pub fn computes(part: &PartKind, bundle: &Manifest, sm: u32, precision: Precisio
 }
 
 /// There are kernels that compute in fp16 as these engines do.
-fn serves_halves(bundle: &Manifest, sm: u32, precision: Precision) -> bool {
+pub fn serves_halves(bundle: &Manifest, sm: u32, precision: Precision) -> bool {
     bundle.model.precision == "fp16" && sm >= OLDEST_FUSED_SM && precision == Precision::Fp16
 }
 
@@ -150,6 +159,10 @@ pub fn computed_by_kernels(named: &[Role], roles: &[Role], bundle: &Manifest) ->
         Role::Memory => bundle.memory_encoder.is_some() && !roles.contains(role),
         role if cut.clone().any(|it| it == role) && bundle.memory_attention.is_some() && none => {
             true
+        }
+        role if role == Role::Encoder || role.is_encoder_part() => {
+            let has = bundle.trunk.as_ref().is_some_and(|trunk| trunk.stem_and_neck().is_some());
+            has && !roles.iter().any(|role| *role == Role::Encoder || role.is_encoder_part())
         }
         role => Some(role) == last && roles.contains(&Role::TrackImage) && !roles.contains(&role),
     };

@@ -15,6 +15,7 @@ use super::settings::Settings;
 use cuda::Gpu;
 use cuda::cublaslt::Choices;
 use vos::bundle::fused_part::check_weights_file;
+use vos::bundle::trunk::StemAndNeck;
 use vos::bundle::{
     FusedPart, Manifest, MemoryAttentionPart, MemoryKeyProjShape, Plans, Role, Trunk, WeightsRecord,
 };
@@ -252,9 +253,14 @@ impl EngineManifest {
             .filter(|_| self.with_plans(|plans| P::replaces_plan(&self.bundle, plans)))
     }
 
-    /// The trunk, where the encoder was built as stem and neck.
+    /// The trunk, where the encoder was built as stem and neck or kernels compute all of it.
     pub fn trunk(&self) -> Option<&Trunk> {
         self.part()
+    }
+
+    /// Stem and neck where kernels compute the whole encoder: no engine of it was built.
+    pub fn stem_and_neck(&self) -> Option<StemAndNeck> {
+        self.with_plans(|plans| Trunk::computes_all(&self.bundle, plans))
     }
 
     /// The memory attention's keys where a custom CUDA kernel computes them: their weights lie in
@@ -277,8 +283,8 @@ impl EngineManifest {
 
     fn with_plans<T>(&self, ask: impl FnOnce(&Plans<'_>) -> T) -> T {
         let has = |role: Role| self.plan(role).is_some();
-        let memory_encoder_f16 = self.precision == Precision::Fp16;
-        ask(&Plans { has: &has, memory_encoder_f16, memory_attention: self.attention_kernels })
+        let halves = self.precision == Precision::Fp16;
+        ask(&Plans { has: &has, halves, memory_attention: self.attention_kernels })
     }
 
     /// Puts a plan in, in place of one with the same role.

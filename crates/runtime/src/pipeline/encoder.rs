@@ -1,5 +1,6 @@
 /*!
-The encoder on its stream: one engine, or its parts with the tensors between them and the trunk.
+The encoder on its stream: one engine, its parts with the tensors between them and the trunk, or
+kernels alone.
 
 These tensors exist once, however many frames are encoded ahead. All encodes run on one stream, so a
 frame's tensors are read before the next frame's are written.
@@ -15,14 +16,16 @@ use super::engines::EncoderEngines;
 use super::loaded_engine::LoadedEngine;
 use cuda::{Gpu, MemoryTag, Stream, View};
 use execution::{DeviceTensor, Op, Program, SharedEngine, TensorDesc};
-use kernels::{AttentionKernels, Trunk};
+use kernels::{AttentionKernels, RepVitEncoder, Trunk};
 use tensorrt::{DataType, Mode};
-use vos::bundle::PartGraph;
 use vos::bundle::part_graph::{Edge, FEATURES, PartStep, STAGES};
 use vos::bundle::trunk::TrunkBlocks;
+use vos::bundle::{Axis, PartGraph};
 
-/// The contexts of all parts.
+/// The contexts of all parts, or the kernels in their place.
 pub struct Encoder {
+    /// Kernels that compute all of it; then there are no parts.
+    whole: Option<Rc<RepVitEncoder>>,
     parts: Vec<SharedEngine>,
     part_graph: PartGraph,
     /// Memory of the part graph's edges.
@@ -45,6 +48,9 @@ impl Encoder {
         scratch: &View,
         stream: &Stream,
     ) -> Result<Self> {
+        let whole = engines.trunk.as_ref().filter(|_| engines.parts.is_empty());
+        let whole = whole.map(|file| file.lay_out_whole(gpu, scratch, stream)).transpose();
+        let whole = whole.context("the encoder's kernels cannot be laid out")?.map(Rc::new);
         let make = |loaded: &LoadedEngine| bind(gpu, loaded, 0, scratch, stream);
         let parts: Vec<SharedEngine> = engines.parts.iter().map(make).collect::<Result<_>>()?;
         let part_graph = engines.part_graph.clone();
@@ -64,15 +70,15 @@ impl Encoder {
         });
         let edges: Vec<DeviceTensor> = edges.collect::<Result<_>>()?;
         let trunk = match &engines.trunk {
-            None => None,
-            Some(trunk) => {
+            Some(trunk) if whole.is_none() => {
                 check_maps(&parts, &part_graph)?;
                 let maps: Vec<View> = edges.iter().map(|placed| placed.view.clone()).collect();
                 let run = trunk.lay_out(gpu, kernels, &maps, scratch, stream);
                 Some(Rc::new(run.context("the encoder's trunk cannot be laid out")?))
             }
+            _ => None,
         };
-        Ok(Self { parts, part_graph, edges, trunk })
+        Ok(Self { whole, parts, part_graph, edges, trunk })
     }
 
     /// The library of the trunk's products and its file, where it needs one: "cuBLASLt 13.1.0 (for
@@ -82,8 +88,18 @@ impl Encoder {
         Some(format!("{library}, {}", library.path().display()))
     }
 
-    /// The part that makes this one of [`FEATURES`], or that takes the image.
-    pub fn engine_of(&self, name: &str) -> Result<&SharedEngine> {
+    /// The encoder's tensor of this name: one of [`FEATURES`], or the image.
+    ///
+    /// # Errors
+    /// No part has it.
+    pub fn tensor(&self, name: &str) -> Result<TensorDesc> {
+        match &self.whole {
+            Some(whole) => tensor_of_kernels(whole, name),
+            None => tensor_of(self.engine_of(name)?, name),
+        }
+    }
+
+    fn engine_of(&self, name: &str) -> Result<&SharedEngine> {
         let mode = if FEATURES.contains(&name) { Mode::Output } else { Mode::Input };
         let has =
             |part: &&SharedEngine| part.borrow().tensor(name).is_some_and(|desc| desc.mode == mode);
@@ -97,8 +113,12 @@ impl Encoder {
     }
 
     /// All parts and the trunk between them, with `tensors` as image and features.
-    pub fn program(&self, tensors: &[(&'static str, DeviceTensor)]) -> Program {
+    ///
+    /// # Errors
+    /// `tensors` lacks one that the kernels take.
+    pub fn program(&self, tensors: &[(&'static str, DeviceTensor)]) -> Result<Program> {
         let mut ops = Vec::new();
+        ops.extend(self.whole.as_ref().map(|whole| op_of_kernels(whole, tensors)).transpose()?);
         for (at, engine) in self.parts.iter().enumerate() {
             let outside = tensors.iter().map(|(name, placed)| (Cow::from(*name), placed.clone()));
             let between =
@@ -110,8 +130,36 @@ impl Encoder {
                 ops.push(Op::Trunk(Rc::clone(trunk)));
             }
         }
-        Program::new(ops)
+        Ok(Program::new(ops))
     }
+}
+
+/// A tensor of kernels that compute the whole encoder.
+fn tensor_of_kernels(whole: &RepVitEncoder, name: &str) -> Result<TensorDesc> {
+    let port = whole.shape().ports().into_iter().find(|port| port.name == name);
+    let port = port.with_context(|| format!("the encoder has no tensor '{name}'"))?;
+    let extent = |axis: &Axis| match axis {
+        Axis::Fixed(extent) => i64::try_from(*extent).ok(),
+        Axis::Symbol(_) => None,
+    };
+    let shape = port.shape.iter().map(extent).collect::<Option<_>>().context("an open extent")?;
+    let mode = if FEATURES.contains(&name) { Mode::Output } else { Mode::Input };
+    Ok(TensorDesc { name: port.name, mode, dtype: DataType::Half, shape })
+}
+
+/// The work of such kernels on these tensors.
+fn op_of_kernels(
+    whole: &Rc<RepVitEncoder>,
+    tensors: &[(&'static str, DeviceTensor)],
+) -> Result<Op> {
+    let of = |wanted: &str| {
+        let found = tensors.iter().find(|(name, _)| *name == wanted);
+        let (_, placed) = found.with_context(|| format!("the encoder gets no '{wanted}'"))?;
+        Ok::<View, anyhow::Error>(placed.view.clone())
+    };
+    let [feat, hr0, hr1] = FEATURES.map(of);
+    let (encoder, image) = (Rc::clone(whole), of("image")?);
+    Ok(Op::Encoder { encoder, image, features: [feat?, hr0?, hr1?] })
 }
 
 /// The tensor of the part that produces it; of a tensor that the trunk produces that of the part

@@ -40,11 +40,12 @@ pub struct Engines {
 
 /// The engines of the image encoder.
 pub struct EncoderEngines {
-    /// The parts in order; a single one where the encoder is not split.
+    /// The parts in order; a single one where the encoder is not split, none where custom CUDA
+    /// kernels compute all of it.
     pub parts: Vec<LoadedEngine>,
     /// The tensors between the parts.
     pub part_graph: PartGraph,
-    /// The weights file of the trunk, where the encoder is split at it.
+    /// The weights file of the trunk, where the encoder is split at it or has no engine.
     pub trunk: Option<TrunkFile>,
 }
 
@@ -184,7 +185,8 @@ impl EncoderEngines {
         Self::of(runtime, sm, dir, manifest, encoder(manifest, batch)?)
     }
 
-    /// Opens the engines of these roles: one encoder, or its parts in order.
+    /// Opens the engines of these roles: one encoder, or its parts in order; none where kernels
+    /// compute all of it.
     ///
     /// # Errors
     /// As [`Engines::open`].
@@ -196,7 +198,9 @@ impl EncoderEngines {
         roles: Vec<Role>,
     ) -> Result<Self> {
         let part_graph = part_graph(manifest, &roles)?;
-        let trunk = part_graph.trunk.as_ref().map(|trunk| TrunkFile::new(dir, manifest, trunk));
+        let whole = manifest.trunk().filter(|_| roles.is_empty());
+        let trunk =
+            part_graph.trunk.as_ref().or(whole).map(|trunk| TrunkFile::new(dir, manifest, trunk));
         let open = |role| {
             let engine = open_plan(runtime, sm, dir, manifest, role)?;
             Ok(LoadedEngine::new(engine, manifest.plan(role).context("the plan is gone")?))
@@ -290,7 +294,7 @@ pub fn encoder_roles(manifest: &EngineManifest, options: &Options) -> Result<Vec
 }
 
 /// The encoder of `batch` frames: in one piece where it was built so, for that was asked for; else
-/// in its parts, where the bundle has any.
+/// none where kernels compute all of it; else in its parts, where the bundle has any.
 fn encoder(manifest: &EngineManifest, batch: usize) -> Result<Vec<Role>> {
     let role = Role::encoder_of(batch).with_context(|| {
         format!("there are encoders for 1, 2, 4, 8 and 16 frames at once, not for {batch}")
@@ -298,6 +302,7 @@ fn encoder(manifest: &EngineManifest, batch: usize) -> Result<Vec<Role>> {
     let parts: Vec<Role> = manifest.bundle.encoder_parts().iter().map(|part| part.role).collect();
     match role {
         role if manifest.plan(role).is_some() => Ok(vec![role]),
+        Role::Encoder if manifest.stem_and_neck().is_some() => Ok(Vec::new()),
         Role::Encoder if parts.is_empty() => Ok(vec![role]),
         Role::Encoder => Ok(parts),
         _ => bail!(

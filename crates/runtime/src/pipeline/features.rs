@@ -5,7 +5,7 @@ time. The sets of a batch are contiguous, so that the encoder reads and writes t
 
 use anyhow::{Result, bail};
 
-use super::bound::allocate_for;
+use super::bound::allocate;
 use super::encoder::Encoder;
 use cuda::{CapturedGraph, Element, Event, Gpu, MemoryTag, Stream};
 use execution::{DeviceTensor, Program};
@@ -33,7 +33,7 @@ impl FeatureSet {
         stream: &Stream,
         graphs: bool,
     ) -> Result<(Vec<Self>, CapturedGraph<Program>)> {
-        let of = |name: &str, tag| allocate_for(gpu, encoder.engine_of(name)?, name, tag);
+        let of = |name: &str, tag| allocate(gpu, &encoder.tensor(name)?, tag);
         let images = of("image", MemoryTag::Frames)?;
         let [feat, hr0, hr1] = FEATURES.map(|name| of(name, MemoryTag::Features));
         let features = [feat?, hr0?, hr1?];
@@ -49,7 +49,7 @@ impl FeatureSet {
         let sets = sets.collect::<Result<_>>()?;
         let mut bindings = vec![("image", images)];
         bindings.extend(FEATURES.into_iter().zip(features));
-        Ok((sets, CapturedGraph::new(encoder.program(&bindings), stream, graphs)))
+        Ok((sets, CapturedGraph::new(encoder.program(&bindings)?, stream, graphs)))
     }
 
     /// The features as bindings.

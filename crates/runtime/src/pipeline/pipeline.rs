@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use super::clip_setup::ClipSetup;
 use super::contexts::{self, Contexts};
 use super::encoder::Encoder;
-use super::engines::Engines;
+use super::engines::{EncoderEngines, Engines};
 use super::features::{FeatureSet, element};
 use super::frame_buffer::FrameBuffer;
 use super::in_flight::InFlightFrame;
@@ -21,7 +21,7 @@ use cuda::nvjpeg::{Decoder, Library, VARIABLE};
 use cuda::{CapturedGraph, Gpu, GpuError, GraphStats, MemoryTag, Stream, View};
 use execution::Program;
 use kernels::{AttentionKernels, Kernels};
-use vos::bundle::{Manifest, Trunk};
+use vos::bundle::{FusedPart, Manifest, Trunk};
 use vos::geometry::Geometry;
 use vos::predecode::PreparedClip;
 use vos::record::{FrameTransfer, Mode};
@@ -148,9 +148,12 @@ impl Pipeline {
         &self.engines.manifest.bundle
     }
 
-    /// Whether custom CUDA kernels compute the encoder's trunk.
-    pub fn has_trunk(&self) -> bool {
-        self.engines.encoder.trunk.is_some()
+    /// The `backend` column's word for the work of custom CUDA kernels in the encoder: its trunk, or
+    /// all of it; none where engines compute it.
+    pub fn encoder_label(&self) -> Option<&'static str> {
+        let EncoderEngines { parts, trunk, .. } = &self.engines.encoder;
+        let label = if parts.is_empty() { Trunk::WHOLE_LABEL } else { Trunk::LABEL };
+        trunk.is_some().then_some(label)
     }
 
     /// The matmul library of the encoder's trunk and its file; none where there is none, or where

@@ -60,7 +60,7 @@ impl StandaloneEncoder {
         let set = sets.pop().context("there is no place for the features")?;
         let mut tensors = vec![("image", set.image.clone())];
         tensors.extend(set.bindings());
-        let calls = encoder.program(&tensors);
+        let calls = encoder.program(&tensors)?;
         Ok(Self {
             recorded,
             calls,

@@ -6,11 +6,14 @@ folder's manifest holds its weights' hash and its autotuned choices.
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::engine::{EngineManifest, open_part};
 use cuda::{Gpu, Stream, View};
-use kernels::{AttentionKernels, RepVitExecutor, RepVitSource, Trunk, TrunkExecutor, TrunkSource};
+use kernels::{
+    AttentionKernels, RepVitEncoder, RepVitExecutor, RepVitSource, Trunk, TrunkExecutor,
+    TrunkSource,
+};
 use vos::bundle::trunk::{Trunk as TrunkTable, TrunkBlocks};
 use vos::bundle::{MemoryKeyProjWeights, TrunkWeights};
 
@@ -86,6 +89,29 @@ impl TrunkFile {
                 Ok(Trunk::RepVit(Box::new(run)))
             }
         }
+    }
+
+    /// Stem, blocks and neck on the device; see [`RepVitEncoder::new`].
+    ///
+    /// # Errors
+    /// A trunk without stem and neck, weights that are missing or damaged, and those of
+    /// [`RepVitEncoder::new`].
+    pub(super) fn lay_out_whole(
+        &self,
+        gpu: &Gpu,
+        scratch: &View,
+        stream: &Stream,
+    ) -> Result<RepVitEncoder> {
+        let (TrunkBlocks::RepVit(blocks), Some(shape)) =
+            (&self.table.blocks, self.table.stem_and_neck())
+        else {
+            bail!("no kernels compute the stem and the neck of a {}", self.table.blocks.kind());
+        };
+        let (file, ends) = (self.open()?, &self.table.ends);
+        let weights = (0..blocks.len()).map(|at| file.repvit_block(at));
+        let weights = &weights.collect::<Result<Vec<_>>>()?[..];
+        let source = RepVitSource { blocks, ends, weights };
+        RepVitEncoder::new(gpu, &source, &shape, &file.stem_and_neck()?, scratch, stream)
     }
 
     /// Bytes of scratch memory that it needs.

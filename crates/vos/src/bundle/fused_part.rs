@@ -80,8 +80,8 @@ pub struct ReplacedEngine {
 pub struct Plans<'a> {
     /// Whether there is a plan of this role.
     pub has: &'a dyn Fn(Role) -> bool,
-    /// Whether the memory encoder may run in fp16.
-    pub memory_encoder_f16: bool,
+    /// Whether the engines compute in fp16, as the kernels do that replace whole engines.
+    pub halves: bool,
     /// Whether kernels were chosen for what lies between the track step's attentions.
     pub memory_attention: bool,
 }

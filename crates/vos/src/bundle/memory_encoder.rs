@@ -202,7 +202,7 @@ impl FusedPart for MemoryEncoderPart {
     /// Objects can be prompted, and no engine was built that writes memories. The kernels compute
     /// in fp16, so engines of another precision always have one.
     fn replaces_plan(_: &Manifest, plans: &Plans<'_>) -> bool {
-        plans.memory_encoder_f16 && (plans.has)(Role::Prompt) && !(plans.has)(Role::Memory)
+        plans.halves && (plans.has)(Role::Prompt) && !(plans.has)(Role::Memory)
     }
 
     /// That it is of the contract's sizes, and takes and gives what the memory graph does.

@@ -7,13 +7,15 @@ small kernels. So a bundle may hold the encoder as two parts, the stem (`encoder
 tokens `y`) and the neck (`encoder_cut1`, the tokens `m0` to `m3` behind each stage's last block to
 the features), with the weights of what lies between them in a file of its own. `manifest.toml`
 describes the blocks in its table `[trunk]`; `onnx/README.md` says what a block computes. What else
-this program computes with weights of its own, the memory attention's keys, is in the same file
-([`MemoryKeyProjShape`]).
+this program computes with weights of its own is in the same file: the memory attention's keys
+([`MemoryKeyProjShape`]), and a RepViT's stem and neck ([`StemAndNeck`]).
 */
 
 mod blocks;
+
 mod hiera;
 mod repvit;
+mod stem_neck;
 mod weights;
 
 use anyhow::{Context, Result, ensure};
@@ -28,6 +30,7 @@ use blocks::Block;
 pub use blocks::{MapShape, STEP};
 pub use hiera::{DEEPEST, HieraBlock, HieraWeights, WIDEST};
 pub use repvit::{RepVitBlock, RepVitWeights};
+pub use stem_neck::{NeckShape, StemAndNeck, StemAndNeckWeights, StemShape};
 pub use weights::{LayerBytes, TrunkWeights};
 
 /// Stages of a trunk, each of which gives tokens to the neck.
@@ -52,6 +55,12 @@ pub struct Trunk {
     /// is not cut at its attentions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<MemoryKeyProjShape>,
+    /// The stem, where a kernel computes it: its weights are in the same file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stem: Option<StemShape>,
+    /// The neck, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neck: Option<NeckShape>,
 }
 
 /// The blocks of a trunk, all of one kind. They name the kernels that compute them.
@@ -218,19 +227,21 @@ impl FusedPart for Trunk {
     fn tensors(shape: &Self) -> Vec<FileTensor> {
         let mut all = shape.blocks.tensors();
         all.extend(shape.keys.iter().flat_map(MemoryKeyProjShape::tensors));
+        all.extend(shape.tensors_of_stem_and_neck());
         all
     }
 
     fn check_against(&self, manifest: &Manifest) -> Result<()> {
         self.check()?;
+        self.check_stem_and_neck(manifest)?;
         let Some(keys) = &self.keys else { return Ok(()) };
         let layers = manifest.graph(Role::TrackKeys).map_or(0, |graph| graph.outputs.len());
         keys.check(&manifest.contract, layers).context("its keys, [trunk.keys]")
     }
 
-    /// The encoder was built as stem and neck.
-    fn replaces_plan(_: &Manifest, plans: &Plans<'_>) -> bool {
-        Role::CUTS.into_iter().any(plans.has)
+    /// The encoder was built as stem and neck; or kernels compute these too.
+    fn replaces_plan(manifest: &Manifest, plans: &Plans<'_>) -> bool {
+        Role::CUTS.into_iter().any(plans.has) || Self::computes_all(manifest, plans).is_some()
     }
 }
 

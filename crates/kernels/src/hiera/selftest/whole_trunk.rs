@@ -135,6 +135,8 @@ impl Model {
             ends,
             blocks: TrunkBlocks::Hiera(blocks),
             keys: None,
+            stem: None,
+            neck: None,
         }
     }
 }

@@ -71,7 +71,7 @@ pub struct DrawnBlock {
 
 impl Layer {
     /// `gain` times what keeps a sum over `depth` as large as what it is of.
-    fn drawn(mut noise: Noise, rows: usize, depth: usize, gain: f32) -> Self {
+    pub fn drawn(mut noise: Noise, rows: usize, depth: usize, gain: f32) -> Self {
         let weight = noise.halves(rows * depth, gain / (depth as f32).sqrt());
         Self::of(weight, noise.normals(rows).iter().map(|value| 0.2 * value).collect())
     }
@@ -81,7 +81,7 @@ impl Layer {
         Self { weight, bias, bytes }
     }
 
-    fn view(&self) -> LayerBytes<'_> {
+    pub fn view(&self) -> LayerBytes<'_> {
         LayerBytes { weight: &self.bytes.0, bias: &self.bytes.1 }
     }
 }

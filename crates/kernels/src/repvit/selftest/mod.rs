@@ -1,17 +1,17 @@
 /*!
-RepViT's blocks against float64 on the host: small trunks as a whole; of EdgeTAM's, at 1024 and 512
+RepViT against float64 on the host. Stem and neck: `stem_neck.rs`. Blocks: small trunks as a whole; of EdgeTAM's, at 1024 and 512
 pixels, each kind of block by itself. A whole trunk of that size must give the same finite numbers
 when it is launched and when it is replayed; its time is that of all blocks in a row.
 */
 
 mod drawn;
 mod reference;
+mod stem_neck;
 
 use anyhow::{Context, Result, ensure};
 use half::f16;
 
-use super::launches::MODULES;
-use super::{HALF, RepVitExecutor, RepVitSource};
+use super::{HALF, MODULES, RepVitExecutor, RepVitSource};
 use crate::selftest::chain_modes::{self, Chained};
 use crate::selftest::{Bench, Checked, Launches, Limits, POISON, Topic, compare, f16_bytes, row};
 use cuda::{CapturedGraph, LaunchMode, MemoryTag, Stream, View};
@@ -54,10 +54,10 @@ impl Model {
 
 pub(crate) const TOPIC: Topic = Topic {
     word: "repvit",
-    help: "RepViT's blocks of EdgeTAM's image encoder",
-    name: "RepViT's blocks",
+    help: "EdgeTAM's image encoder, a RepViT",
+    name: "RepViT's kernels",
     sources: &MODULES,
-    used_by: Some("an encoder whose RepViT blocks are ours"),
+    used_by: Some("an encoder whose RepViT is ours"),
     needs_cublaslt: false,
     judge: |bench| {
         judge(bench);
@@ -106,13 +106,13 @@ fn tokens(seed: u64, count: usize) -> Vec<f16> {
     Noise::new(seed, "repvit tokens").halves(count, 1.0)
 }
 
-/// A row for each trunk; of a large one also for each kind of block.
+/// Rows for each trunk, and for stem and neck around it; of a large one also for each kind of block.
 fn judge(bench: &Bench) {
     let rows = |model: &Model| {
         let (blocks, ends) = model.blocks();
         let drawn = Drawn { blocks, ends, weights: vec![], tokens: vec![], expected: vec![] };
         let kinds = if model.is_small() { 0 } else { drawn.kinds().len() };
-        1 + chain_modes::rows(bench) + kinds
+        1 + chain_modes::rows(bench) + kinds + stem_neck::rows(bench)
     };
     let cases =
         bench.planned(MODELS, |model| (model.grid * model.grid * model.columns[0], rows(model)));
@@ -127,10 +127,9 @@ fn judge(bench: &Bench) {
             };
             bench.found(row(WHOLE, model.name, work.whole(bench, &drawn)));
             work.modes(bench, model.name, &drawn);
-            if model.is_small() {
-                return;
-            }
-            for at in drawn.kinds() {
+            let Drawn { blocks, ends, weights, .. } = &drawn;
+            stem_neck::judge(bench, model, blocks, ends, weights);
+            for at in drawn.kinds().into_iter().filter(|_| !model.is_small()) {
                 let name = format!("{}, {}", model.name, named(&drawn.blocks[at]));
                 bench.found(row(BLOCK, &name, work.block(bench, &drawn, at)));
             }

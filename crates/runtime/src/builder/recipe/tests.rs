@@ -1,6 +1,7 @@
 //! Which graphs are built, from which recipe, and what kernels compute in their place.
 
 use super::*;
+use vos::bundle::trunk::{NeckShape, StemShape, Trunk, fixtures::repvit};
 use vos::bundle::{
     Bundle, Graph, MaskDecoderPart, MaskDecoderShape, MemoryAttentionPart, MemoryAttentionShape,
     MemoryKeyProjShape,
@@ -178,4 +179,17 @@ fn each_release_gets_what_it_can_do() {
     assert_eq!(of(Precision::Bf16, 100_300).unwrap()[0].graphs, "fp32");
     assert!(recipes(Precision::Fp32, Version::from_raw(8600), true).is_err());
     assert!(recipes(Precision::Fp16, Version::from_raw(100_300), true).unwrap()[0].strongly_typed);
+}
+
+#[test]
+fn no_engine_of_an_encoder_is_built_where_kernels_compute_all_of_it() {
+    let mut bundle = Bundle::open("../../tests/data/fused".as_ref()).unwrap().manifest;
+    bundle.model.precision = "fp16".to_owned();
+    let (stem, neck) = (StemShape { middle: 8 }, NeckShape { hr0: 8, hr1: 16, feat: 64 });
+    bundle.trunk = Some(Trunk { stem: Some(stem), neck: Some(neck), ..repvit() });
+    let is_built = |sm, precision| {
+        roles(TrackVariant::PerFillLevel, &bundle, sm, precision).contains(&Role::Encoder)
+    };
+    assert!(!is_built(80, Precision::Fp16) && is_built(75, Precision::Fp16));
+    assert!(is_built(90, Precision::Mixed));
 }

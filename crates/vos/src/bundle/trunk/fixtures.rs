@@ -26,6 +26,8 @@ pub fn small() -> Trunk {
             block(32, 64, 4, 4, 2),
         ]),
         keys: None,
+        stem: None,
+        neck: None,
     }
 }
 

@@ -1,0 +1,326 @@
+/*!
+Stem and neck of a RepViT that custom CUDA kernels compute, too: `[trunk.stem]` and `[trunk.neck]`.
+
+With both of them no engine computes any part of the encoder. Their weights are in the trunk's file.
+*/
+
+use anyhow::{Context, Result, ensure};
+use safetensors::tensor::Dtype;
+use serde::{Deserialize, Serialize};
+
+use super::weights::{LayerBytes, MIXED, TrunkWeights};
+use super::{MapShape, STAGES, STEP, Trunk, TrunkBlocks};
+use crate::bundle::fused_part::Plans;
+use crate::bundle::manifest::{Axis, DType, Manifest, Tensor};
+use crate::bundle::role::Role;
+use crate::bundle::tensors::Tensor as FileTensor;
+
+/// Columns that the stem's kernel has room for: between its convolutions, and of its tokens.
+const MOST_MIDDLE: usize = 24;
+const MOST_TOKEN: usize = 48;
+/// Columns of a feature that the neck's kernel is held to.
+const MOST_FEATURE: usize = 1024;
+/// Channels of an image, and places of a 3 × 3 kernel.
+const IMAGE: usize = 3;
+const PLACES: usize = 9;
+/// Pixels of an image along the side of a token.
+const PATCH: usize = 4;
+
+/// Two convolutions of 3 × 3 with stride 2, with GELU between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StemShape {
+    /// Columns between the convolutions.
+    pub middle: usize,
+}
+
+/// Four products of the stages' tokens: `hr0` and `hr1` of the first two, `feat` of the third's and
+/// the upsampled fourth's sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NeckShape {
+    /// Channels of `hr0`.
+    pub hr0: usize,
+    /// Channels of `hr1`.
+    pub hr1: usize,
+    /// Channels of `feat`.
+    pub feat: usize,
+}
+
+/// Stem and neck, and what they take and give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StemAndNeck {
+    /// The stem.
+    pub stem: StemShape,
+    /// The neck.
+    pub neck: NeckShape,
+    /// The tokens that the stem makes.
+    pub tokens: MapShape,
+    /// Those that the neck takes.
+    pub stages: [MapShape; STAGES],
+}
+
+/// What stem and neck compute with. Products are f16\[columns out, columns in\] with biases in f32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StemAndNeckWeights<'a> {
+    /// f16\[middle, 27\]: of a row channels, and of a channel the places row by row.
+    pub first: LayerBytes<'a>,
+    /// f16\[columns, 9 middle\], likewise.
+    pub second: LayerBytes<'a>,
+    /// Of `hr0`, `hr1`, and of `feat` the third and the fourth stage's.
+    pub neck: [LayerBytes<'a>; STAGES],
+}
+
+/// The neck's layers in the file, in the order of the stages.
+const LAYERS: [&str; STAGES] = ["hr0", "hr1", "middle", "coarse"];
+
+impl StemAndNeck {
+    /// Pixels of the image's side.
+    pub fn side(&self) -> usize {
+        PATCH * self.tokens.grid
+    }
+
+    /// Columns of each stage's result.
+    pub fn columns(&self) -> [usize; STAGES] {
+        let NeckShape { hr0, hr1, feat } = self.neck;
+        [hr0, hr1, feat, feat]
+    }
+
+    /// The image that the stem takes, and `feat`, `hr0` and `hr1`, which the neck makes.
+    pub fn ports(&self) -> [Tensor; 4] {
+        let port = |name: &str, channels, side| Tensor {
+            name: name.to_owned(),
+            dtype: DType::F16,
+            shape: [1, channels, side, side].map(Axis::Fixed).to_vec(),
+        };
+        let [fine, finer, middle, _] = self.stages;
+        let NeckShape { hr0, hr1, feat } = self.neck;
+        [
+            port("image", IMAGE, self.side()),
+            port("feat", feat, middle.grid),
+            port("hr0", hr0, fine.grid),
+            port("hr1", hr1, finer.grid),
+        ]
+    }
+
+    /// 2 × multiply-accumulates for one image.
+    pub fn flops(&self) -> u64 {
+        let MapShape { grid, columns } = self.tokens;
+        let stem = grid * grid * PLACES * (4 * IMAGE + columns) * self.stem.middle;
+        let of_stage =
+            |(map, columns): (&MapShape, usize)| map.grid * map.grid * map.columns * columns;
+        let neck: usize = self.stages.iter().zip(self.columns()).map(of_stage).sum();
+        2 * (stem + neck) as u64
+    }
+
+    fn tensors(&self) -> Vec<FileTensor> {
+        let StemShape { middle } = self.stem;
+        let convolutions = [
+            ("stem.first".to_owned(), middle, IMAGE * PLACES),
+            ("stem.second".to_owned(), self.tokens.columns, middle * PLACES),
+        ];
+        let of_stage = |((name, rows), map): ((&str, usize), MapShape)| {
+            (format!("neck.{name}"), rows, map.columns)
+        };
+        let products = LAYERS.into_iter().zip(self.columns()).zip(self.stages).map(of_stage);
+        let tensor =
+            |name: String, dtype: Dtype, shape: Vec<usize>| FileTensor { name, dtype, shape };
+        let [of_weight, of_bias] = MIXED;
+        let both = |(name, rows, depth): (String, usize, usize)| {
+            [
+                tensor(format!("{name}.weight"), of_weight, vec![rows, depth]),
+                tensor(format!("{name}.bias"), of_bias, vec![rows]),
+            ]
+        };
+        convolutions.into_iter().chain(products).flat_map(both).collect()
+    }
+
+    /// That the kernels serve them.
+    fn check(&self) -> Result<()> {
+        let MapShape { grid, columns } = self.tokens;
+        let StemShape { middle } = self.stem;
+        let steps = |columns: usize| columns > 0 && columns.is_multiple_of(STEP);
+        ensure!(
+            steps(middle) && middle <= MOST_MIDDLE && columns <= MOST_TOKEN,
+            "the stem makes {columns} columns of {middle}, expected multiples of {STEP}, at most \
+             {MOST_TOKEN} of {MOST_MIDDLE}"
+        );
+        ensure!(grid.is_multiple_of(2), "the stem makes a map of an odd side, {grid}");
+        let halves = self.stages.windows(2).all(|two| two[0].grid == 2 * two[1].grid);
+        ensure!(halves, "a stage's map is not half as wide as the one before it");
+        for columns in self.columns() {
+            ensure!(
+                (1..=MOST_FEATURE).contains(&columns),
+                "the neck makes {columns} channels, expected 1 to {MOST_FEATURE}"
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Trunk {
+    /// The word of the `backend` column for a run in which kernels compute the whole encoder.
+    pub const WHOLE_LABEL: &'static str = "encoder";
+
+    /// Stem and neck where kernels, not plans, compute the whole encoder in this engine folder:
+    /// objects can be prompted, and the encoder was built neither whole nor in its parts. The
+    /// kernels compute in fp16.
+    pub fn computes_all(manifest: &Manifest, plans: &Plans<'_>) -> Option<StemAndNeck> {
+        let both = manifest.trunk.as_ref()?.stem_and_neck()?;
+        let parts = manifest.encoder_parts();
+        let in_parts = !parts.is_empty() && parts.iter().all(|part| (plans.has)(part.role));
+        let is_built = in_parts || (plans.has)(Role::Encoder);
+        (plans.halves && (plans.has)(Role::Prompt) && !is_built).then_some(both)
+    }
+
+    /// Stem and neck, where the kernels of the blocks compute them too; else engines do.
+    pub fn stem_and_neck(&self) -> Option<StemAndNeck> {
+        let (stem, neck) = self.stem.zip(self.neck)?;
+        let [tokens, _] = self.blocks.maps(0)?;
+        Some(StemAndNeck { stem, neck, tokens, stages: self.stages().ok()? })
+    }
+
+    /// Their tensors.
+    pub(super) fn tensors_of_stem_and_neck(&self) -> Vec<FileTensor> {
+        self.stem_and_neck().map(|both| both.tensors()).unwrap_or_default()
+    }
+
+    /// Checks stem and neck, where there are any, against the encoder in one piece.
+    ///
+    /// # Errors
+    /// One without the other, other blocks than a RepViT's, sizes that the kernels do not serve, or
+    /// ports that differ.
+    pub(super) fn check_stem_and_neck(&self, manifest: &Manifest) -> Result<()> {
+        if self.stem.is_none() && self.neck.is_none() {
+            return Ok(());
+        }
+        ensure!(
+            matches!(self.blocks, TrunkBlocks::RepVit(_)),
+            "[trunk.stem] and [trunk.neck] are for a RepViT's blocks, these are {}'s",
+            self.blocks.kind()
+        );
+        let both = self
+            .stem_and_neck()
+            .context("expected both [trunk.stem] and [trunk.neck], or neither")?;
+        both.check()?;
+        let whole = manifest.graph(Role::Encoder).context("the encoder graph is missing")?;
+        for wanted in both.ports() {
+            let mut ports = whole.inputs.iter().chain(&whole.outputs);
+            let found = ports.find(|port| port.name == wanted.name);
+            let found = found.with_context(|| format!("the encoder has no '{}'", wanted.name))?;
+            ensure!(
+                (found.dtype, &found.shape) == (wanted.dtype, &wanted.shape),
+                "the encoder has {found}, the kernels of its stem and neck {wanted}"
+            );
+        }
+        Ok(())
+    }
+}
+
+impl TrunkWeights {
+    /// Those of stem and neck.
+    ///
+    /// # Errors
+    /// The file has none.
+    pub fn stem_and_neck(&self) -> Result<StemAndNeckWeights<'_>> {
+        let layer = |name: &str| -> Result<LayerBytes<'_>> {
+            let get = |part: &str| self.get(&format!("{name}.{part}"));
+            Ok(LayerBytes { weight: get("weight")?, bias: get("bias")? })
+        };
+        let [hr0, hr1, middle, coarse] = LAYERS.map(|name| layer(&format!("neck.{name}")));
+        Ok(StemAndNeckWeights {
+            first: layer("stem.first")?,
+            second: layer("stem.second")?,
+            neck: [hr0?, hr1?, middle?, coarse?],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::{repvit, small};
+    use super::*;
+    use crate::bundle::{Bundle, FusedPart};
+
+    /// A bundle whose encoder the kernels compute as a whole.
+    fn whole() -> (Manifest, StemAndNeck) {
+        let mut manifest =
+            Bundle::open("../../onnx/bundles/edgetam_mini_256_fp32".as_ref()).unwrap().manifest;
+        let mut trunk = repvit();
+        trunk.stem = Some(StemShape { middle: 8 });
+        trunk.neck = Some(NeckShape { hr0: 6, hr1: 12, feat: 48 });
+        let both = trunk.stem_and_neck().unwrap();
+        manifest.trunk = Some(trunk);
+        let encoder = manifest.graphs.iter_mut().find(|graph| graph.role == Role::Encoder).unwrap();
+        let [image, features @ ..] = both.ports();
+        (encoder.inputs, encoder.outputs) = (vec![image], features.to_vec());
+        (manifest, both)
+    }
+
+    #[test]
+    fn stem_and_neck_say_what_they_take_and_give() {
+        let (manifest, both) = whole();
+        manifest.trunk.as_ref().unwrap().check_against(&manifest).unwrap();
+        let ports = both.ports().map(|port| port.to_string());
+        let expected = ["image f16[1,3,64,64]", "feat f16[1,48,4,4]", "hr0 f16[1,6,16,16]"];
+        assert_eq!(ports[..3], expected);
+        assert_eq!(both.side(), 64);
+        let stem = 2 * (32 * 32 * 27 * 8 + 16 * 16 * 72 * 16);
+        let neck = 2 * (256 * 16 * 6 + 64 * 24 * 12 + 16 * 48 * 48 + 4 * 64 * 48);
+        assert_eq!(both.flops(), stem + neck);
+        let tensors = Trunk::tensors(manifest.trunk.as_ref().unwrap());
+        let found = tensors.iter().find(|tensor| tensor.name == "stem.second.weight").unwrap();
+        assert_eq!((found.dtype, &found.shape), (Dtype::F16, &vec![16, 72]));
+        assert!(tensors.iter().any(|tensor| tensor.name == "neck.coarse.bias"));
+        assert!(!Trunk::tensors(&repvit()).iter().any(|tensor| tensor.name.starts_with("neck")));
+    }
+
+    #[test]
+    fn what_the_kernels_of_stem_and_neck_do_not_serve_is_refused() {
+        let refused = |change: &dyn Fn(&mut Manifest), said: &str| {
+            let (mut manifest, _) = whole();
+            change(&mut manifest);
+            let error = manifest.trunk.as_ref().unwrap().check_against(&manifest).unwrap_err();
+            let error = format!("{error:#}");
+            assert!(error.contains(said), "{said:?} is not in {error:?}");
+        };
+        fn trunk(manifest: &mut Manifest) -> &mut Trunk {
+            manifest.trunk.as_mut().unwrap()
+        }
+        refused(&|m| trunk(m).neck = None, "both [trunk.stem] and [trunk.neck], or neither");
+        refused(&|m| trunk(m).stem = Some(StemShape { middle: 32 }), "16 columns of 32, expected");
+        refused(
+            &|m| trunk(m).neck = Some(NeckShape { hr0: 0, hr1: 12, feat: 48 }),
+            "the neck makes 0 channels",
+        );
+        refused(
+            &|m| trunk(m).neck = Some(NeckShape { hr0: 8, hr1: 12, feat: 48 }),
+            "the encoder has hr0 f16[1,6,16,16], the kernels of its stem and neck hr0 f16[1,8,16,16]",
+        );
+        refused(
+            &|m| {
+                let (stem, neck) = (trunk(m).stem, trunk(m).neck);
+                m.trunk = Some(Trunk { stem, neck, ..small() });
+            },
+            "are for a RepViT's blocks, these are Hiera's",
+        );
+    }
+
+    #[test]
+    fn kernels_compute_the_encoder_where_no_plan_does() {
+        let (manifest, both) = whole();
+        let computed = |roles: &[Role], halves: bool| {
+            let has = |role: Role| roles.contains(&role);
+            let plans = Plans { has: &has, halves, memory_attention: false };
+            let replaces = Trunk::replaces_plan(&manifest, &plans);
+            (Trunk::computes_all(&manifest, &plans), replaces)
+        };
+        assert_eq!(computed(&[Role::Prompt], true), (Some(both), true));
+        assert_eq!(computed(&[Role::Prompt], false), (None, false));
+        assert_eq!(computed(&[Role::Memory], true), (None, false), "nothing can be prompted");
+        assert_eq!(computed(&[Role::Prompt, Role::Encoder], true), (None, false));
+        let mut old = manifest.clone();
+        old.trunk = Some(repvit());
+        let plans =
+            Plans { has: &|role| role == Role::Prompt, halves: true, memory_attention: false };
+        assert!(!Trunk::replaces_plan(&old, &plans));
+    }
+}

@@ -1,0 +1,3 @@
+// cuda/repvit_neck.cu for the CPU.
+#include "repvit_matmul.h"
+#include "repvit_neck.cu.neck"
