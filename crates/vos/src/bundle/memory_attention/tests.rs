@@ -56,7 +56,7 @@ fn kernels_run_where_they_were_chosen_and_no_segment_was_built() {
     let manifest = manifest();
     let replaces = |built: &[Role], memory_attention: bool| {
         let has = |role: Role| built.contains(&role);
-        let plans = Plans { has: &has, memory_encoder_f16: true, memory_attention };
+        let plans = Plans { has: &has, halves: true, memory_attention };
         (
             MemoryAttentionPart::replaces_plan(&manifest, &plans),
             MaskDecoderPart::replaces_plan(&manifest, &plans),
