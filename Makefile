@@ -16,7 +16,7 @@ PREFIX ?= $(HOME)/.local
 # A local libonnxruntime.so, wheel or release archive for the demo, where the network does not give one: make demo ORT=FILE
 ORT ?=
 
-.PHONY: help demo test test-aarch64 test-rust test-export test-lab test-slurm install format lint book bench-metrics dist clean prerequisites prerequisites-tests
+.PHONY: help demo test test-aarch64 test-build test-rust test-export test-lab test-slurm install format lint book bench-metrics dist clean prerequisites prerequisites-tests
 
 help: ## This list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -38,7 +38,11 @@ test: prerequisites-tests ## Formatting, lints and every test that needs no GPU.
 LINTING := RUSTC_WORKSPACE_WRAPPER="$$(rustc --print sysroot)/bin/clippy-driver" \
 	CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
 
-test-rust: format $(ORT_STAMP) $(RTX_STAMP) $(TESTS_STAMP)
+# Compiling needs none of the packages, so it begins before they are installed.
+test-build: format
+	$(LINTING) cargo test --locked --workspace --no-run
+
+test-rust: test-build $(ORT_STAMP) $(RTX_STAMP) $(TESTS_STAMP)
 	$(LINTING) cargo test --locked --workspace
 	$(LINTING) cargo test --locked --workspace --benches --no-run
 	python3 scripts/cli_pages.py --check  # the pages of the help that was just built
