@@ -135,10 +135,6 @@ pub(crate) struct Kernel {
     threads: u32,
 }
 
-/// How chains of kernels are launched unless a test asks for one of the modes. Until a GPU has shown
-/// that programmatic dependent launch is faster, in order.
-pub(crate) const CHAIN_MODE: LaunchMode = LaunchMode::Ordered;
-
 /// Whether kernels of a chain can start early on this GPU, with this driver.
 pub(crate) fn chains_have_pdl(gpu: &Gpu) -> bool {
     gpu.facts().sm >= dependent::SM && LaunchMode::Pdl.is_capturable()

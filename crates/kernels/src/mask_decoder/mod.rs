@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 
-use super::kernel::{CHAIN_MODE, Chain};
+use super::kernel::Chain;
 use super::{Output, int, need_exactly};
 use cuda::{Element, Gpu, LaunchMode, Stream, View};
 use launches::Kernels;
@@ -140,7 +140,7 @@ impl MaskDecoder {
         outputs: &MaskDecoderOutputs,
         stream: &Stream,
     ) -> Result<()> {
-        self.enqueue_in(CHAIN_MODE, image, [hr0, hr1], outputs, stream)
+        self.enqueue_in(LaunchMode::Pdl, image, [hr0, hr1], outputs, stream)
     }
 
     /// The same in a launch mode.

@@ -16,7 +16,7 @@ mod weights;
 
 use anyhow::{Context, Result, bail};
 
-use super::kernel::{CHAIN_MODE, Chain};
+use super::kernel::Chain;
 use super::{int, need_exactly};
 use cuda::{Gpu, LaunchMode, MemoryTag, Stream, View};
 use launches::{Kernels, Source};
@@ -123,7 +123,8 @@ impl MemoryAttention {
         projected: Option<&View>,
         stream: &Stream,
     ) -> Result<()> {
-        self.enqueue_in(CHAIN_MODE, piece, [x, y], [attended, projected], stream)
+        // Blocks of a next matmul that start early gather on the first multiprocessors that are free.
+        self.enqueue_in(LaunchMode::Ordered, piece, [x, y], [attended, projected], stream)
     }
 
     /// The same in a launch mode.

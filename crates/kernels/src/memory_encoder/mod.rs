@@ -20,7 +20,7 @@ mod weights;
 
 use anyhow::Result;
 
-use super::kernel::{CHAIN_MODE, Chain};
+use super::kernel::Chain;
 use super::{Output, int, need_exactly};
 use cuda::{Element, Gpu, LaunchMode, Stream, View};
 use launches::Kernels;
@@ -97,13 +97,16 @@ impl MemoryEncoder {
         memory: &View,
         stream: &Stream,
     ) -> Result<()> {
-        self.enqueue_in(CHAIN_MODE, [feat, low, score, binary], memory, stream)
+        // Large blocks that start early gather on the first multiprocessors that are free: the memory
+        // encoder becomes slower by it, the perceiver's small kernels faster.
+        let modes = [LaunchMode::Ordered, LaunchMode::Pdl];
+        self.enqueue_in(modes, [feat, low, score, binary], memory, stream)
     }
 
-    /// The same in a launch mode.
+    /// The same in launch modes: the memory encoder's and the perceiver's.
     fn enqueue_in(
         &self,
-        mode: LaunchMode,
+        [mode, perceiver_mode]: [LaunchMode; 2],
         [feat, low, score, binary]: [&View; 4],
         memory: &View,
         stream: &Stream,
@@ -131,6 +134,7 @@ impl MemoryEncoder {
         let half = memory.len() / 2;
         let (flat, map) = (memory.part(0, half)?, memory.part(half, half)?);
         let [first, second] = &latents.layers;
+        let chain = &Chain::begin(stream, perceiver_mode);
         self.perceiver_cross_attn(work, first, &latents.first, chain)?;
         self.perceiver_mlp(work, first, &latents.flat, chain)?;
         self.perceiver_self_attn(

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use super::executor::NextSums;
 use super::{HALF, RepVitExecutor, RepVitSource, neck, neck::Neck, stem, stem::Stem};
 use crate::device_weights::DeviceWeights;
-use crate::kernel::{CHAIN_MODE, Chain, Modules};
+use crate::kernel::{Chain, Modules};
 use cuda::{Gpu, LaunchMode, MemoryTag, Stream, View};
 use vos::bundle::trunk::{STAGES, StemAndNeck, StemAndNeckWeights};
 
@@ -87,7 +87,7 @@ impl RepVitEncoder {
     /// # Errors
     /// Views of other sizes, or those of the driver.
     pub fn enqueue(&self, image: &View, features: [&View; 3], stream: &Stream) -> Result<()> {
-        self.enqueue_in(CHAIN_MODE, image, features, stream)
+        self.enqueue_in(LaunchMode::Pdl, image, features, stream)
     }
 
     /// The same in a launch mode.
@@ -109,7 +109,7 @@ impl RepVitEncoder {
     /// The image to the first block's tokens, without its sums.
     pub(super) fn enqueue_stem(&self, image: &View, stream: &Stream) -> Result<()> {
         let [tokens, ..] = &self.maps;
-        self.stem.enqueue(image, tokens, None, &Chain::begin(stream, CHAIN_MODE))
+        self.stem.enqueue(image, tokens, None, &Chain::begin(stream, LaunchMode::Pdl))
     }
 
     /// All blocks, which add up their sums themselves.
@@ -119,7 +119,7 @@ impl RepVitEncoder {
 
     /// The stages' tokens to the features.
     pub(super) fn enqueue_neck(&self, features: [&View; 3], stream: &Stream) -> Result<()> {
-        self.neck.enqueue(&self.maps, features, &Chain::begin(stream, CHAIN_MODE))
+        self.neck.enqueue(&self.maps, features, &Chain::begin(stream, LaunchMode::Pdl))
     }
 
     /// The stages' tokens; those of the first one are the stem's before the blocks run.

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use super::launches::{COPIES, Fused, Kernels, check_shape};
 use super::weights::{self, DeviceBlock};
 use super::{ALIGNMENT, HALF};
-use crate::kernel::{CHAIN_MODE, Chain};
+use crate::kernel::Chain;
 use crate::{need, need_exactly};
 use cuda::cublaslt::ALIGNMENT as SCRATCH_ALIGNMENT;
 use cuda::{Gpu, LaunchMode, MemoryTag, Stream, View};
@@ -238,7 +238,7 @@ impl RepVitExecutor {
     /// # Errors
     /// Those of the driver.
     pub fn enqueue(&self, stream: &Stream) -> Result<()> {
-        self.enqueue_in(CHAIN_MODE, stream)
+        self.enqueue_in(LaunchMode::Pdl, stream)
     }
 
     /// The same in a launch mode.
@@ -263,7 +263,7 @@ impl RepVitExecutor {
         if block.gate.is_some() {
             self.clear(stream)?;
         }
-        self.run(block, false, &Chain::begin(stream, CHAIN_MODE))
+        self.run(block, false, &Chain::begin(stream, LaunchMode::Pdl))
     }
 
     /// The maps that a block takes and gives.

@@ -181,7 +181,7 @@ impl Work {
         let (Self { encoder, feat, low, score, binary, memory }, stream) = (self, &bench.stream);
         let begin = || Ok(memory.fill(POISON, stream)?);
         let enqueue = |mode: LaunchMode, stream: &Stream| {
-            encoder.enqueue_in(mode, [feat, low, score, binary], memory, stream)
+            encoder.enqueue_in([mode; 2], [feat, low, score, binary], memory, stream)
         };
         let download = || Ok(memory.download(stream)?);
         let features = bytes_of(&drawn.feat, |value| value.to_le_bytes());
