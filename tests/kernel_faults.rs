@@ -220,12 +220,13 @@ fn a_kernel_that_does_not_wait_for_the_one_before_it_is_found() {
     let (kernels, cases) = (column(&csv, "kernel"), column(&csv, "case"));
     let (verdicts, reasons) = (column(&csv, "verdict"), column(&csv, "reason"));
     let failed: Vec<usize> = (0..cases.len()).filter(|at| verdicts[*at] == "failed").collect();
-    let [blocks, whole] = failed[..] else { panic!("{kernels:?} {verdicts:?}") };
-    for (at, kernel) in [(blocks, "repvit modes"), (whole, "repvit encoder modes")] {
-        assert_eq!(kernels[at], kernel);
-        assert_eq!(cases[at], "as wide as EdgeTAM, dependent");
+    for kernel in ["repvit modes", "repvit encoder modes"] {
+        let dependent = "as wide as EdgeTAM, dependent";
+        let found = failed.iter().find(|at| kernels[**at] == kernel && cases[**at] == dependent);
+        let at = *found.unwrap_or_else(|| panic!("{kernel}: {kernels:?} {verdicts:?}"));
         assert!(reasons[at].contains("differ"), "{}", reasons[at]);
     }
+    assert!(!failed.iter().any(|at| cases[*at].ends_with("in order")), "{cases:?} {verdicts:?}");
     // In order, and so on other GPUs, all that a kernel reads is there.
     tested(early, "89").success();
     assert!(!column(&csv, "kernel").iter().any(|kernel| kernel.ends_with("modes")));
