@@ -28,6 +28,7 @@
     X(attention_turns_rows_as_columns) \
     X(attention_forgets_positions) \
     X(attention_mlp_has_no_relu) \
+    X(attention_hopper_mlp_has_no_relu) \
     X(attention_forgets_the_residual) \
     X(repvit_is_shifted_by_a_column) \
     X(repvit_block_has_no_gate) \

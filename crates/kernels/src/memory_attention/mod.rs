@@ -16,6 +16,7 @@ mod weights;
 
 use anyhow::{Context, Result, bail};
 
+use super::gemm::GemmKernels;
 use super::kernel::Chain;
 use super::{int, need_exactly};
 use cuda::{Gpu, LaunchMode, MemoryTag, Stream, View};
@@ -28,6 +29,8 @@ use weights::{Layer, Weights};
 const HALF: usize = 2;
 /// What vector loads need.
 const ALIGNMENT: usize = 16;
+/// Tokens from which on Hopper has its own matmul: rows of one of its clusters.
+const HOPPER_TOKENS: usize = 256;
 
 /// What lies in front of an attention, or behind the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +51,7 @@ pub enum MemoryAttentionPiece {
 pub struct MemoryAttention {
     shape: MemoryAttentionShape,
     kernels: Kernels,
+    hopper_up: Option<GemmKernels>,
     weights: Weights,
     /// Tokens behind an attention to the bank; their norm; the MLP's hidden columns.
     sum: View,
@@ -56,7 +60,8 @@ pub struct MemoryAttention {
 }
 
 impl MemoryAttention {
-    /// Loads the kernels, for sm 80 and newer, and brings the weights to the device.
+    /// Loads the kernels, for sm 80 and newer, and brings the weights to the device. On Hopper one of
+    /// an MLP's matmuls is another kernel's.
     ///
     /// # Errors
     /// A shape that the kernels do not take, weights of another size, a driver that refuses the
@@ -75,6 +80,7 @@ impl MemoryAttention {
         Ok(Self {
             shape,
             kernels: Kernels::load(gpu)?,
+            hopper_up: if tokens < HOPPER_TOKENS { None } else { launches::hopper_up(gpu) },
             weights: Weights::load(gpu, shape, weights, stream)?,
             sum: halves(WIDTH)?,
             normed: halves(WIDTH)?,
@@ -194,7 +200,7 @@ impl MemoryAttention {
     ) -> Result<()> {
         self.add_product(memory, (&layer.value, MEMORY), x, &self.sum, chain)?;
         self.normalize(&self.sum, &layer.norm3, &self.normed, chain)?;
-        self.mlp_up(&self.normed, &layer.up, chain)?;
+        self.mlp_up(&self.normed, layer, chain)?;
         self.add_product(&self.hidden, (&layer.down, HIDDEN), &self.sum, y, chain)
     }
 }

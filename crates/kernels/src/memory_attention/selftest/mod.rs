@@ -9,7 +9,8 @@ use anyhow::Result;
 use half::f16;
 use rayon::prelude::*;
 
-use super::launches::MODULES;
+use super::launches::{MODULES, hopper_up};
+use crate::images::Topic as Source;
 use crate::selftest::chain_modes::{self, Chained};
 use crate::selftest::{Bench, Checked, Limits, POISON, Topic, bytes_of, row};
 use crate::{MemoryAttention, MemoryAttentionPiece};
@@ -55,7 +56,7 @@ pub(crate) const TOPIC: Topic = Topic {
     word: "memory-attention",
     help: "Norms, projections and MLPs of the memory attention",
     name: "the memory attention's layers",
-    sources: &MODULES,
+    sources: &[MODULES[0], MODULES[1], Source::GemmHopperBias],
     used_by: Some("a memory attention whose layers are ours"),
     needs_cublaslt: false,
     judge: |bench| {
@@ -65,7 +66,10 @@ pub(crate) const TOPIC: Topic = Topic {
 };
 
 fn judge(bench: &Bench) {
-    let rows = PIECES.len() + chain_modes::rows(bench);
+    let hopper = hopper_up(bench.gpu);
+    let with_mlp = || PIECES.iter().enumerate().filter(|(_, (piece, _))| has_mlp(*piece));
+    let on_hopper = if hopper.is_some() { with_mlp().count() } else { 0 };
+    let rows = PIECES.len() + on_hopper + chain_modes::rows(bench);
     let cases = bench.planned(CASES, |case| (case.shape.tokens() * WIDTH, rows));
     let seed = bench.seed;
     bench.each(
@@ -78,18 +82,30 @@ fn judge(bench: &Bench) {
             (drawn, expected)
         },
         |case, (drawn, expected)| {
-            let work = match Work::new(bench, &drawn) {
+            let mut work = match Work::new(bench, &drawn) {
                 Ok(work) => work,
                 Err(error) => return bench.found(row(NAME, case.name, Err(error))),
             };
-            for ((piece, name), expected) in PIECES.iter().zip(expected) {
+            // First as any GPU computes it.
+            work.attention.hopper_up = None;
+            for ((piece, name), expected) in PIECES.iter().zip(&expected) {
                 let name = format!("{}, {name}", case.name);
-                let checked = check(bench, &work, *piece, &expected);
-                bench.found(row(NAME, &name, checked));
+                bench.found(row(NAME, &name, check(bench, &work, *piece, expected)));
+            }
+            if hopper.is_some() {
+                work.attention.hopper_up.clone_from(&hopper);
+                for (at, (piece, name)) in with_mlp() {
+                    let name = format!("{}, {name}, on Hopper", case.name);
+                    bench.found(row(NAME, &name, check(bench, &work, *piece, &expected[at])));
+                }
             }
             work.modes(bench, case.name, &drawn);
         },
     );
+}
+
+fn has_mlp(piece: MemoryAttentionPiece) -> bool {
+    matches!(piece, MemoryAttentionPiece::Finish(_) | MemoryAttentionPiece::Last)
 }
 
 /// Tokens that are computed on the host; the first and the last are among them.
