@@ -4,6 +4,7 @@ Repeated work as a CUDA graph: enqueued once call by call, captured, and replaye
 
 use anyhow::Result;
 
+use super::branch::Branch;
 use super::graph::Graph;
 use super::stream::Stream;
 use super::view::View;
@@ -33,6 +34,20 @@ pub unsafe trait Capturable {
     /// # Errors
     /// Work that cannot be enqueued.
     fn enqueue(&mut self, stream: &Stream) -> Result<()>;
+
+    /// Whether a recording uses [`Capturable::enqueue_forked`].
+    fn forks(&self) -> bool {
+        false
+    }
+
+    /// Enqueues the same work while it is recorded; a part may go to `branch`, which has joined
+    /// `stream` again when this returns.
+    ///
+    /// # Errors
+    /// Work that cannot be enqueued.
+    fn enqueue_forked(&mut self, stream: &Stream, _branch: &Branch) -> Result<()> {
+        self.enqueue(stream)
+    }
 
     /// Memory that the work fills with zeros, as a whole, before it uses any of it, each time it is
     /// enqueued. Captured graphs leave out later zero fills of its parts.
@@ -97,8 +112,13 @@ impl<W: Capturable> CapturedGraph<W> {
         self.count.enqueued += 1;
         if self.with_graph {
             self.stream.synchronize()?;
+            // Made before the recording begins, and gone after it has ended.
+            let branch = self.work.forks().then(|| Branch::new(&self.stream)).transpose()?;
             let (cleared, work, stream) = (self.work.cleared(), &mut self.work, &self.stream);
-            let enqueue = || work.enqueue(stream);
+            let enqueue = || match &branch {
+                Some(branch) => work.enqueue_forked(stream, branch),
+                None => work.enqueue(stream),
+            };
             // SAFETY: the work fills `cleared` with zeros before it uses any of it, as its type
             // promises.
             self.graph = Some(unsafe { Graph::record(stream, cleared.as_ref(), enqueue) }?);

@@ -19,6 +19,7 @@ kernel touches.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 #![allow(unsafe_code)]
 
+mod branch;
 mod buffer;
 mod captured_graph;
 mod cleared_memory;
@@ -43,6 +44,7 @@ mod stream;
 pub mod tensor_map;
 mod view;
 
+pub use branch::Branch;
 pub use captured_graph::{Capturable, CapturedGraph, GraphStats};
 pub use constants::ContentHash;
 pub use device::{Facts, Gpu};

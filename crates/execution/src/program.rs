@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 
 use super::bound_engine::{DeviceTensor, SharedEngine, TensorDesc};
 use cuda::Element;
-use cuda::{Capturable, Stream, View};
+use cuda::{Branch, Capturable, Stream, View};
 use kernels::{
     Attention, BankState, MaskDecoder, MaskDecoderOutputs, MemoryAttention, MemoryAttentionPiece,
     MemoryEncoder, MemoryKeyProj, RepVitEncoder, Trunk,
@@ -122,15 +122,79 @@ pub enum Op {
     },
 }
 
+impl Op {
+    fn enqueue(&self, stream: &Stream) -> Result<()> {
+        match self {
+            Self::Engine { engine, bindings } => {
+                let mut engine = engine.borrow_mut();
+                let is_kept =
+                    |desc: &TensorDesc| bindings.iter().any(|(name, _)| *name == desc.name);
+                if let Some(desc) = engine.tensors().iter().find(|desc| !is_kept(desc)) {
+                    bail!("a step of the pipeline gives '{}' of its engine no memory", desc.name);
+                }
+                for (name, tensor) in bindings {
+                    if engine.tensor(name).is_some() {
+                        engine.bind(name, tensor)?;
+                    }
+                }
+                engine.enqueue(stream)?;
+            }
+            Self::BankInputs { state, rows, ages, bias } => {
+                state.enqueue_inputs(rows, ages.as_ref(), bias.as_ref(), stream)?;
+            }
+            Self::Keys { keys, inputs: [memories, rows, pointers], ages, output } => {
+                keys.enqueue([memories, rows, pointers], ages.as_ref(), output, stream)?;
+            }
+            Self::Attention { attention, inputs: [q, k, v], bias, output } => {
+                attention.enqueue([q, k, v], bias.as_ref(), output, stream)?;
+            }
+            Self::MemoryAttention { kernels, piece, x, attended, y, projected } => {
+                let (attended, projected) = (attended.as_ref(), projected.as_ref());
+                kernels.enqueue(*piece, x, attended, y, projected, stream)?;
+            }
+            Self::MaskDecoder { decoder, image, fine: [hr0, hr1], outputs } => {
+                decoder.enqueue(image, [hr0, hr1], outputs, stream)?;
+            }
+            Self::Memory { encoder, inputs: [feat, low, score, binary], memory } => {
+                encoder.enqueue(feat, low, score, binary, memory, stream)?;
+            }
+            Self::Trunk(trunk) => trunk.enqueue(stream)?,
+            Self::Encoder { encoder, image, features } => {
+                encoder.enqueue(image, features.each_ref(), stream)?;
+            }
+            Self::Advance { state, pointer, pointers, element } => {
+                state.enqueue_advance(pointer, pointers, *element, stream)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Operations in order.
 ///
 /// They stay private: a captured graph uses their memory as long as the program lives.
-pub struct Program(Vec<Op>);
+pub struct Program {
+    ops: Vec<Op>,
+    /// The first so many are a branch of a recording.
+    aside: usize,
+    /// The first operation that follows the branch.
+    joined: usize,
+}
 
 impl Program {
     /// These operations, in this order.
     pub fn new(ops: Vec<Op>) -> Self {
-        Self(ops)
+        Self { ops, aside: 0, joined: 0 }
+    }
+
+    /// First `aside`, then `ops`, in this order; in a captured graph `aside` is a branch, which the
+    /// GPU may run beside `ops` up to the one of index `reader`. No operation before that one uses
+    /// memory that `aside` writes, or writes memory that `aside` uses.
+    pub fn beside(mut aside: Vec<Op>, ops: Vec<Op>, reader: usize) -> Self {
+        let count = aside.len();
+        aside.extend(ops);
+        let joined = aside.len().min(count + reader);
+        Self { ops: aside, aside: count, joined }
     }
 
     /// A run of an engine.
@@ -170,54 +234,21 @@ impl Program {
 // operation uses them.
 unsafe impl Capturable for Program {
     fn enqueue(&mut self, stream: &Stream) -> Result<()> {
-        for op in &self.0 {
-            match op {
-                Op::Engine { engine, bindings } => {
-                    let mut engine = engine.borrow_mut();
-                    let is_kept =
-                        |desc: &TensorDesc| bindings.iter().any(|(name, _)| *name == desc.name);
-                    if let Some(desc) = engine.tensors().iter().find(|desc| !is_kept(desc)) {
-                        bail!(
-                            "a step of the pipeline gives '{}' of its engine no memory",
-                            desc.name
-                        );
-                    }
-                    for (name, tensor) in bindings {
-                        if engine.tensor(name).is_some() {
-                            engine.bind(name, tensor)?;
-                        }
-                    }
-                    engine.enqueue(stream)?;
-                }
-                Op::BankInputs { state, rows, ages, bias } => {
-                    state.enqueue_inputs(rows, ages.as_ref(), bias.as_ref(), stream)?;
-                }
-                Op::Keys { keys, inputs: [memories, rows, pointers], ages, output } => {
-                    keys.enqueue([memories, rows, pointers], ages.as_ref(), output, stream)?;
-                }
-                Op::Attention { attention, inputs: [q, k, v], bias, output } => {
-                    attention.enqueue([q, k, v], bias.as_ref(), output, stream)?;
-                }
-                Op::MemoryAttention { kernels, piece, x, attended, y, projected } => {
-                    let (attended, projected) = (attended.as_ref(), projected.as_ref());
-                    kernels.enqueue(*piece, x, attended, y, projected, stream)?;
-                }
-                Op::MaskDecoder { decoder, image, fine: [hr0, hr1], outputs } => {
-                    decoder.enqueue(image, [hr0, hr1], outputs, stream)?;
-                }
-                Op::Memory { encoder, inputs: [feat, low, score, binary], memory } => {
-                    encoder.enqueue(feat, low, score, binary, memory, stream)?;
-                }
-                Op::Trunk(trunk) => trunk.enqueue(stream)?,
-                Op::Encoder { encoder, image, features } => {
-                    encoder.enqueue(image, features.each_ref(), stream)?;
-                }
-                Op::Advance { state, pointer, pointers, element } => {
-                    state.enqueue_advance(pointer, pointers, *element, stream)?;
-                }
-            }
-        }
-        Ok(())
+        self.ops.iter().try_for_each(|op| op.enqueue(stream))
+    }
+
+    fn forks(&self) -> bool {
+        self.aside > 0
+    }
+
+    fn enqueue_forked(&mut self, stream: &Stream, branch: &Branch) -> Result<()> {
+        let (before, after) = self.ops.split_at(self.joined);
+        let (aside, beside) = before.split_at(self.aside);
+        let side = branch.fork(stream)?;
+        aside.iter().try_for_each(|op| op.enqueue(side))?;
+        beside.iter().try_for_each(|op| op.enqueue(stream))?;
+        branch.join(stream)?;
+        after.iter().try_for_each(|op| op.enqueue(stream))
     }
 
     fn cleared(&self) -> Option<View> {
@@ -225,6 +256,6 @@ unsafe impl Capturable for Program {
             Op::Trunk(trunk) => trunk.counters().cloned(),
             _ => None,
         };
-        self.0.iter().find_map(trunk)
+        self.ops.iter().find_map(trunk)
     }
 }

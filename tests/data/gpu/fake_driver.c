@@ -5,9 +5,10 @@
 // Streams are as lazy as they may be: work runs when somebody waits for it and never before, and then only what that
 // needs. Who reads what it never waited for reads what was there before. FAKE_CUDA_SEED=1 to 9 lets the first to ninth
 // stream rush ahead of the lazy others, as far as its waits allow: who overwrites what others still read is found by that.
-// Greater seeds run all streams early, in random order.
+// Greater seeds run all streams early, in random order. A branch of a graph is a stream of its own, as lazy as the others:
+// who reads its work before the join reads what was there before.
 //
-// FAKE_CUDA_APART=1: device memory is not the host's; a host that touches it crashes. 2: and the stand-in for TensorRT is told that it is. FAKE_CUDA_DEVICES, FAKE_CUDA_MEMORY (bytes), FAKE_CUDA_SM (90), FAKE_CUDA_NAME (NVIDIA H200), FAKE_CUDA_UNIFIED (1: the host's memory is shared), FAKE_CUDA_REGISTER (0: no read-only memory is registered) and FAKE_CUDA_GRAPHS (0:
+// FAKE_CUDA_APART=1: device memory is not the host's; a host that touches it crashes. 2: and the stand-in for TensorRT is told that it is. FAKE_CUDA_DEVICES, FAKE_CUDA_MEMORY (bytes), FAKE_CUDA_SM (90), FAKE_CUDA_NAME (NVIDIA H200), FAKE_CUDA_UNIFIED (1: the host's memory is shared), FAKE_CUDA_REGISTER (0: no read-only memory is registered), FAKE_CUDA_JOINS (0: graphs forget the joins of their branches) and FAKE_CUDA_GRAPHS (0:
 // recording fails) change it; FAKE_CUDA_FAULT names a file: the process that first makes FAKE_CUDA_FAULT_AT masks while it is
 // there takes it away and loses its device; FAKE_CUDA_EXIT (1) crashes a process that made masks when it ends; FAKE_CUDA_LOG
 // names a file that gets a line for each call that costs something. Kernels are emulated by libkernels.so.
@@ -151,18 +152,22 @@ int cuMemsetD8Async(uint64_t d, unsigned char v, size_t n, struct stream* s) {
 
 // ---- streams and graphs
 
+static struct stream* new_stream(void) {
+    for (int i = 0; i < STREAMS; i++)
+        if (!streams[i]) return streams[i] = calloc(1, sizeof(struct stream));
+    return NULL;
+}
 int cuStreamCreate(void** s, unsigned flags) {
     NEED_CONTEXT;
     (void)flags;
-    for (int i = 0; i < STREAMS; i++)
-        if (!streams[i]) return *s = streams[i] = calloc(1, sizeof(struct stream)), OK;
-    return OUT_OF_MEMORY;
+    return (*s = new_stream()) ? OK : OUT_OF_MEMORY;
 }
 int cuStreamDestroy_v2(struct stream* s) {
     LOCKED;
     drain(s);
+    if (s->branch) drain(s->branch);
     for (int i = 0; i < STREAMS; i++)
-        if (streams[i] == s) streams[i] = NULL;
+        if (streams[i] && (streams[i] == s || streams[i] == s->branch)) streams[i] = NULL;
     // Events may still name it.
     return OK;
 }
@@ -175,28 +180,45 @@ int cuStreamSynchronize(struct stream* s) {
 int cuStreamWaitEvent(struct stream* s, struct event* e, unsigned f) {
     NEED_CONTEXT;
     (void)f;
-    if (s->capturing) return s->capturing = -1, CAPTURE_UNSUPPORTED;
-    return push(s, (struct op){.kind = WAIT, .event = e, .version = e->recorded});
+    if (!e->captured) {
+        if (s->capturing) return s->capturing = -1, CAPTURE_ISOLATION;
+        return push(s, (struct op){.kind = WAIT, .event = e, .version = e->recorded});
+    }
+    struct stream *of = e->captured, *origin = of->origin ? of->origin : of;
+    if (!origin->capturing || origin->captures != e->capture) return CAPTURE_ISOLATION;
+    // A stream that waits for a recording's event takes part in the recording.
+    if (!s->capturing) s->capturing = 1, s->capturer = origin->capturer, s->origin = origin, s->work = s->joined = 0, s->pushed = HOST;
+    if (s != origin && s->origin != origin) return s->capturing = -1, CAPTURE_ISOLATION;
+    if (s == origin && of != s && of->joined < e->behind) of->joined = e->behind;
+    return push(s, (struct op){.kind = WAIT, .event = e->node});
 }
 int cuStreamBeginCapture_v2(struct stream* s, int mode) {
     LOCKED;
     (void)mode;
     if (!number("FAKE_CUDA_GRAPHS", 1)) return CAPTURE_UNSUPPORTED;
-    s->capturing = 1, s->capturer = pthread_self(), s->recorded.count = 0, s->pushed = HOST;
+    s->capturing = 1, s->capturer = pthread_self(), s->recorded.count = 0, s->pushed = HOST, s->captures++;
     return OK;
 }
 int cuStreamIsCapturing(struct stream* s, int* status) { return *status = s->capturing != 0, OK; }
 int cuStreamEndCapture(struct stream* s, void** g) {
     LOCKED;
-    int was = s->capturing;
+    int was = s->capturing, unjoined = 0;
     s->capturing = 0, s->pushed = HOST, *g = NULL;
+    for (int i = 0; i < STREAMS; i++) {
+        struct stream* side = streams[i];
+        if (!side || side->origin != s) continue;
+        was = side->capturing == 1 ? was : -1, unjoined |= side->joined < side->work;
+        side->capturing = 0, side->pushed = HOST, side->origin = NULL;
+    }
     if (was != 1) return CAPTURE_INVALIDATED;
+    if (unjoined) return CAPTURE_UNJOINED;
     *g = malloc(sizeof(struct graph));
     struct graph* made = memcpy(*g, &s->recorded, sizeof(struct graph));
     for (int i = 0; i < made->count; i++) made->work[i].of = made;
     return OK;
 }
-// A recording may be changed until it is instantiated: one piece of work behind the other, each a node.
+// A recording may be changed until it is instantiated: one piece of work behind the other, each a node. Nobody here changes
+// one with branches.
 static int one(struct op** to, size_t* count, struct op* node) {
     if (to && node) *to = node;
     return *count = node != NULL, OK;
@@ -252,7 +274,16 @@ int cuGraphUpload(void* e, void* s) { return (void)e, (void)s, OK; }
 int cuGraphLaunch(struct graph* e, struct stream* s) {
     LOCKED;
     say("graph", e->count);
-    for (int i = 0; i < e->count; i++) push(s, e->work[i]);
+    for (int i = 0; i < e->count; i++) {
+        struct op op = e->work[i];
+        if (op.aside && !s->branch && !(s->branch = new_stream())) return OUT_OF_MEMORY;
+        struct stream* to = op.aside ? s->branch : s;
+        if (op.kind == RECORD) op.event->stream = to, op.event->recorded++;
+        if (op.kind == RECORD || op.kind == WAIT) op.version = op.event->recorded;
+        // The fault of a graph that forgets its joins.
+        if (op.kind == WAIT && !op.aside && !number("FAKE_CUDA_JOINS", 1)) continue;
+        push(to, op);
+    }
     return OK;
 }
 int cuGraphExecDestroy(void* e) { LOCKED; return drain_all(), free(e), OK; }
@@ -270,8 +301,15 @@ int cuEventCreate(void** e, unsigned flags) {
 int cuEventDestroy_v2(void* e) { return (void)e, OK; }
 int cuEventRecord(struct event* e, struct stream* s) {
     LOCKED;
-    if (s->capturing) return s->capturing = -1, CAPTURE_UNSUPPORTED;
-    e->stream = s, e->told = 0;
+    if (s->capturing) {
+        // Only an order among the work of the recording: the event itself happens never.
+        const struct stream* origin = s->origin ? s->origin : s;
+        struct event* node = calloc(1, sizeof(struct event));
+        const int pushed = push(s, (struct op){.kind = RECORD, .event = node});
+        e->captured = s, e->capture = origin->captures, e->behind = s->work, e->node = node;
+        return pushed;
+    }
+    e->stream = s, e->told = 0, e->captured = NULL;
     return push(s, (struct op){.kind = RECORD, .event = e, .version = ++e->recorded});
 }
 int cuEventSynchronize(struct event* e) {

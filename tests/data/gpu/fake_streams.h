@@ -14,7 +14,7 @@
 
 enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_CONTEXT = 201,
        INVALID_PTX = 218, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700,
-       CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901 };
+       CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_UNJOINED = 904, CAPTURE_ISOLATION = 905 };
 enum { BLOCKS = 4096, WORK = 128, STREAMS = 64, PARAMETERS = 24, RUSHED = 9 };
 enum kind { HOST, DEVICE, KERNEL, COPY, STAGED, FILL, RECORD, WAIT, TAKEN_OUT };
 
@@ -30,6 +30,7 @@ struct op {
     unsigned char value;
     struct event* event;
     unsigned long version;
+    int aside;  // of a recording's branch
     unsigned grid[3], threads, shared;
     int dependent;  // a programmatic dependent launch
     uint64_t words[PARAMETERS];
@@ -47,7 +48,12 @@ struct graph {
 struct stream {
     int capturing;
     pthread_t capturer;
+    unsigned long captures;  // recordings so far
     struct graph recorded;
+    // Of a branch: the stream whose recording it takes part in, its work there, and how much of that the stream joined.
+    struct stream* origin;
+    unsigned long work, joined;
+    struct stream* branch;  // where the branches of its graphs run
     struct op* queue;
     size_t first, last, room;
     enum kind pushed;  // the last work, also of a recording
@@ -60,6 +66,10 @@ struct event {
     int timed, told;
     unsigned long recorded, done;
     struct stream* stream;
+    // Recorded last in a recording: where, in which one, behind how much work, and the event of the graphs' own.
+    struct stream* captured;
+    unsigned long capture, behind;
+    struct event* node;
 };
 
 static int context;  // its address is the primary context
@@ -238,8 +248,10 @@ static int push(struct stream* s, struct op op) {
     }
     s->pushed = op.kind;
     if (s->capturing) {
-        if (s->capturing < 0 || s->recorded.count == WORK) return CAPTURE_INVALIDATED;
-        s->recorded.work[s->recorded.count++] = op;
+        struct stream* origin = s->origin ? s->origin : s;
+        if (s->capturing < 0 || origin->capturing < 0 || origin->recorded.count == WORK) return CAPTURE_INVALIDATED;
+        op.aside = s != origin, s->work++;
+        origin->recorded.work[origin->recorded.count++] = op;
         return OK;
     }
     if (s->last == s->room && s->first > s->room / 2) {

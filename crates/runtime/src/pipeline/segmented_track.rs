@@ -173,7 +173,7 @@ impl SegmentedTrack {
     }
 
     /// The bank to keys. `bank`: the tensors of the bank.
-    pub fn key_op(&self, bank: &[(&'static str, DeviceTensor)]) -> Result<Op> {
+    fn key_op(&self, bank: &[(&'static str, DeviceTensor)]) -> Result<Op> {
         Ok(match &self.keys {
             KeySource::Engine(keys) => {
                 let mut all = bank.to_vec();
@@ -189,9 +189,38 @@ impl SegmentedTrack {
         })
     }
 
+    /// The step's program. `inputs`: which rows, ages and keys it reads. `bank`: the tensors of the
+    /// bank. The rest as [`Self::step_ops`] takes it.
+    ///
+    /// A captured graph computes `inputs` and the kernel's keys in a branch beside the frame's own
+    /// work, up to the first attention to the bank: they read only the bank, which changes in other
+    /// graphs of the same stream. Before that attention nothing reads what the branch writes (rows,
+    /// ages, bias, keys), and the branch uses no memory of the frame's work: neither kernel has
+    /// scratch memory, and the one that engines share is not theirs. `all_keys` is shared by all
+    /// objects of the stream; the branch joins within each object's graph, and the stream runs one
+    /// graph after the other, so no object's keys are overwritten while another reads its own.
+    pub fn program(
+        &self,
+        inputs: Op,
+        bank: &[(&'static str, DeviceTensor)],
+        values: &View,
+        bias: Option<&View>,
+        tensors: &[(&'static str, DeviceTensor)],
+    ) -> Result<Program> {
+        let aside = vec![inputs, self.key_op(bank)?];
+        let ops = self.step_ops(values, bias, tensors)?;
+        let is_cross = |it: &AttentionBetween| matches!(it, AttentionBetween::CrossAttention(_));
+        Ok(match (&self.keys, self.attentions.iter().position(is_cross)) {
+            // In front of each attention is one operation.
+            (KeySource::Kernel(_), Some(at)) => Program::beside(aside, ops, 2 * at + 1),
+            // An engine of keys shares its scratch memory with the segments' engines.
+            _ => Program::new(aside.into_iter().chain(ops).collect()),
+        })
+    }
+
     /// The operations after the keys. `values`: the whole bank, memories then pointers. `bias`
     /// masks empty slots; none where there are none. `tensors`: features and outputs.
-    pub fn step_ops(
+    fn step_ops(
         &self,
         values: &View,
         bias: Option<&View>,

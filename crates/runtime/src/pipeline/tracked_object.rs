@@ -226,7 +226,7 @@ impl TrackedObject {
             let mut all = features.bindings();
             all.extend(bindings);
             all.extend(tracked.outputs.iter().cloned());
-            Ok(vec![Program::engine(&engine, all)])
+            Ok(Program::new(vec![Program::engine(&engine, all)]))
         })
     }
 
@@ -242,7 +242,8 @@ impl TrackedObject {
                     all.extend(tracked.bank_tensors());
                     all.extend(tracked.bias.iter().map(|placed| ("bias", placed.clone())));
                     all.extend(tracked.outputs.iter().cloned());
-                    Ok(vec![tracked.bank_inputs(true), Program::engine(engine, all)])
+                    let step = Program::engine(engine, all);
+                    Ok(Program::new(vec![tracked.bank_inputs(true), step]))
                 })
             }
             Track::Segmented(segmented) => {
@@ -251,10 +252,8 @@ impl TrackedObject {
                     let mut tensors = features.bindings();
                     tensors.extend(tracked.outputs.iter().cloned());
                     let bias = tracked.bias.as_ref().filter(|_| !full).map(|placed| &placed.view);
-                    let mut ops = vec![tracked.bank_inputs(!full)];
-                    ops.push(segmented.key_op(&tracked.bank_tensors())?);
-                    ops.extend(segmented.step_ops(&tracked.bank, bias, &tensors)?);
-                    Ok(ops)
+                    let (inputs, bank) = (tracked.bank_inputs(!full), tracked.bank_tensors());
+                    segmented.program(inputs, &bank, &tracked.bank, bias, &tensors)
                 })
             }
         }
@@ -304,7 +303,7 @@ impl TrackedObject {
                 pointers: tracked.pointers.view.clone(),
                 element: tracked.pointer_element,
             };
-            Ok(vec![write, advance])
+            Ok(Program::new(vec![write, advance]))
         })
     }
 
@@ -352,12 +351,11 @@ impl TrackedObject {
         self.captured.values().fold(GraphStats::default(), |sum, captured| sum + captured.count())
     }
 
-    fn run(&mut self, key: Key, make: impl FnOnce(&Self) -> Result<Vec<Op>>) -> Result<()> {
+    fn run(&mut self, key: Key, make: impl FnOnce(&Self) -> Result<Program>) -> Result<()> {
         if let Some(captured) = self.captured.get_mut(&key) {
             return captured.run();
         }
-        let work = Program::new(make(self)?);
-        let mut captured = CapturedGraph::new(work, &self.stream, self.graphs);
+        let mut captured = CapturedGraph::new(make(self)?, &self.stream, self.graphs);
         captured.run()?;
         self.captured.insert(key, captured);
         Ok(())
