@@ -42,7 +42,7 @@ class TurnsOfACoordinate(unittest.TestCase):
             found = attention_run._turned({"attention.turns": turns}, rows)
             np.testing.assert_allclose(found, expected, atol=1e-6)
             with self.assertRaisesRegex(ExportError, "one coordinate each"):
-                attention_weights.turns_of(cos.flip(0), sin, grid)
+                attention_weights.turns_of(cos.roll(1, 0), sin, grid)
             with self.assertRaisesRegex(ExportError, "angles of the shape.*--memory-attention engine"):
                 attention_weights.turns_of(cos[:, :1], sin[:, :1], grid)
 
@@ -110,7 +110,7 @@ class LayersOfAFile:
             # The comparison must be able to fail.
             tensors["attention.layers.0.norm3.bias"] += 1
             wrong = attention_run.finish(tensors, 0, x[0], bank[0])[0]
-            expected = bundle("track_seg2", x=x, o=bank)["y"][0]
+            expected = bundle("track_seg2", x=x, o=bank)["y"][0].astype(np.float64)
             self.assertGreater(np.linalg.norm(wrong - expected) / np.linalg.norm(expected), 1e-2)
 
 
