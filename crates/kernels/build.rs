@@ -71,7 +71,7 @@ fn words(list: Option<&toml::Value>) -> Vec<String> {
 /// The enum `Topic`, and matches from a topic to its module and to the constants of its sources.
 fn table(modules: &[Module], out: &Path) -> Result<String, Box<dyn Error>> {
     let (mut all, mut arms, mut constants) = (String::new(), String::new(), String::new());
-    let mut variants = String::new();
+    let (mut variants, mut texts) = (String::new(), String::new());
     for Module { name, source, defines, .. } in modules {
         let path = format!("{FOLDER}/{name}.ptx");
         let ptx = fs::read_to_string(&path).map_err(|error| {
@@ -97,8 +97,11 @@ fn table(modules: &[Module], out: &Path) -> Result<String, Box<dyn Error>> {
         writeln!(arms, "                isa: {:?},", after(".version")?)?;
         writeln!(arms, "                target: {:?},", after(".target")?)?;
         writeln!(arms, "                kernels: &[{entries}],")?;
-        writeln!(arms, "                deflated: include_bytes!({deflated:?}),")?;
         writeln!(arms, "            }},")?;
+        writeln!(texts, "            Self::{topic} => {{")?;
+        writeln!(texts, "                static PTX: &[u8] = include_bytes!({deflated:?});")?;
+        writeln!(texts, "                PTX")?;
+        writeln!(texts, "            }}")?;
         writeln!(constants, "            Self::{topic} => &[{}],", constants_of(&ptx)?)?;
     }
     let count = modules.len();
@@ -115,6 +118,13 @@ impl Topic {{
     const fn compiled(self) -> &'static Compiled {{
         match self {{
 {arms}        }}
+    }}
+
+    /// The module's PTX, deflated. Statics: of constants the program would hold a copy for each
+    /// codegen unit that uses them.
+    fn deflated(self) -> &'static [u8] {{
+        match self {{
+{texts}        }}
     }}
 
     pub(super) const fn constants(self) -> &'static [(&'static str, u32)] {{

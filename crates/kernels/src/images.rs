@@ -38,8 +38,6 @@ struct Compiled {
     isa: &'static str,
     target: &'static str,
     kernels: &'static [Entry],
-    /// Its PTX.
-    deflated: &'static [u8],
 }
 
 /// A loaded module, with its topic.
@@ -124,12 +122,12 @@ pub(super) fn load(gpu: &Gpu, topics: &[Topic]) -> Result<(Vec<KernelModule>, St
 }
 
 fn from_ptx(gpu: &Gpu, topic: Topic) -> Result<KernelModule> {
-    let Compiled { name, isa, target, kernels, deflated } = topic.compiled();
+    let Compiled { name, isa, target, kernels } = topic.compiled();
     let gpus = match target.strip_suffix('a') {
         Some(only) => format!("of {only} alone"),
         None => format!("of {target} or newer"),
     };
-    let (form, image) = (Dependents::of(target, gpu.facts().sm), Image::Ptx(deflated));
+    let (form, image) = (Dependents::of(target, gpu.facts().sm), Image::Ptx(topic.deflated()));
     // What has no kernel that waits is the same text for all GPUs.
     let edit = |ptx| if kernels.iter().any(|one| one.waits) { form.ptx(ptx) } else { ptx };
     let module = Module::load(gpu, &format!("the kernels {name}.ptx"), image, edit);
@@ -165,7 +163,7 @@ impl Kept {
                 once.push(*topic);
             }
         }
-        once.sort_by_key(|topic| Reverse(topic.compiled().deflated.len()));
+        once.sort_by_key(|topic| Reverse(topic.deflated().len()));
         let begin = |topic: Topic| {
             let (give, take) = mpsc::sync_channel(1);
             // Nobody takes it where the test has ended.
@@ -233,8 +231,7 @@ mod tests {
     impl Topic {
         /// The text that the program has, and its target.
         pub(crate) fn ptx(self) -> (String, &'static str) {
-            let Compiled { target, deflated, .. } = self.compiled();
-            (Image::inflated(deflated).unwrap(), target)
+            (Image::inflated(self.deflated()).unwrap(), self.compiled().target)
         }
     }
 
