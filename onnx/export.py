@@ -38,8 +38,8 @@ def parse():
     parser.add_argument(
         "--encoder",
         choices=("trunk", "engine"),
-        help="what computes the image encoder. trunk: CUDA kernels compute all of EdgeTAM's, and of SAM 2.1's all "
-             "blocks, while TensorRT computes stem and neck; "
+        help="what computes the image encoder. trunk: CUDA kernels compute all of EdgeTAM's, and of "
+             "SAM 2.1's all blocks, while TensorRT computes stem and neck; "
         "needs --precision fp16 (default with --segments). engine: TensorRT computes all of it",
     )
     parser.add_argument(
@@ -54,8 +54,8 @@ def parse():
         "--memory-attention",
         choices=("cuda", "engine"),
         help="what computes norms, projections and MLPs between the track step's attentions. cuda: CUDA "
-             "kernels; adds a weights file; needs --mask-decoder cuda (default with it). engine: TensorRT, from "
-             "the graphs track_seg*",
+             "kernels; adds a weights file; needs --mask-decoder cuda (default with it). engine: TensorRT, "
+             "from the graphs track_seg*",
     )
     parser.add_argument(
         "--memory-encoder",

@@ -39,7 +39,8 @@ def write_bundle(
     `encoder` "trunk" writes the weights of the trunk's blocks for segtrt's CUDA kernels, and a RepViT's
     stem and neck, in fp16 only;
     `mask_decoder` "cuda" writes those of the mask decoder, `memory_attention` "cuda" those between its
-    attentions, `memory_encoder` "cuda" those of the memory encoder. The directory appears whole or not at all (written beside, then renamed).
+    attentions, `memory_encoder` "cuda" those of the memory encoder. The directory appears whole or
+    not at all (written beside, then renamed).
     """
     if encoder == "trunk" and precision != "fp16":
         raise ExportError(f"the CUDA kernels of the encoder's trunk take fp16, found {precision}: export "

@@ -3,8 +3,10 @@ What lies between the attentions of a segmented track step (`cuda/memory_attenti
 `cuda/memory_attention_mlp.cu`), in place of the engines of its segments.
 
 ```text
-feat ─ Start ─→ x, q k v ─ (self-attention) ─ Query ─→ x, q ─ (attention to the bank) ─ Finish ─→ x, q k v ─ …
-                                                                     last layer: Last ─→ image of the mask decoder
+feat ─ Start ─→ x, q k v ─ (self-attention) ─ Query ─→ x, q ─ (attention to the bank) ─┐
+                    ↑ next layer                                                       │
+                    ├──────────────────────────── Finish ──────────────────────────────┤
+          image of the mask decoder ←──────────── Last ── of the last layer ───────────┘
 ```
 
 Tokens between launches are fp16, sums fp32.
@@ -129,7 +131,7 @@ impl MemoryAttention {
         projected: Option<&View>,
         stream: &Stream,
     ) -> Result<()> {
-        // Blocks of a next matmul that start early gather on the first multiprocessors that are free.
+        // Early launches were slower on an H200 (docs/results/kernels.md); why is not known.
         self.enqueue_in(LaunchMode::Ordered, piece, [x, y], [attended, projected], stream)
     }
 

@@ -97,8 +97,8 @@ impl MemoryEncoder {
         memory: &View,
         stream: &Stream,
     ) -> Result<()> {
-        // Large blocks that start early gather on the first multiprocessors that are free: the memory
-        // encoder becomes slower by it, the perceiver's small kernels faster.
+        // On an H200 early launches made the memory encoder slower and the perceiver's small kernels
+        // faster (docs/results/kernels.md); why is not known.
         let modes = [LaunchMode::Ordered, LaunchMode::Pdl];
         self.enqueue_in(modes, [feat, low, score, binary], memory, stream)
     }
