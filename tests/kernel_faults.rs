@@ -204,6 +204,22 @@ fn a_fault_in_repvit_is_found() {
     }
 }
 
+/// Faults in Hiera's stem.
+#[test]
+fn a_fault_in_hieras_stem_is_found() {
+    let Some(fakes) = shared() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    for fault in ["hiera_stem_has_no_position", "hiera_stem_begins_a_row_early"] {
+        let csv = dir.path().join(format!("{fault}.csv"));
+        let mut command = selftest(fakes.dir(), &csv);
+        command.env("FAKE_FAULT", fault);
+        command.args(["--topics", "hiera", "--max-elements", "2000"]).assert().code(1);
+        let rows = column(&csv, "kernel").into_iter().zip(column(&csv, "verdict"));
+        let failed = rows.filter(|(_, verdict)| verdict == "failed").map(|(kernel, _)| kernel);
+        assert_eq!(failed.collect::<Vec<_>>(), ["hiera stem"], "{fault}");
+    }
+}
+
 /// A kernel of a programmatic dependent launch that reads a map before it has waited for the kernel
 /// that writes it gives another result. Threads that never wait end the emulation.
 #[test]

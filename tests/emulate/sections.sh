@@ -62,6 +62,8 @@ wrong repvit.cu.sums repvit_sums_edges_as_inner 'edge_of(y, x, p.grid)' 4
 wrong repvit.cu.convolution repvit_stride_begins_a_row_late 'row * STRIDE + dy - 1' '(row * STRIDE + dy - 1 + (STRIDE == 2))'
 wrong repvit_stem.cu.stem repvit_stem_has_no_border 'inside[i] ? word : 0' word
 wrong repvit_stem.cu.stem repvit_stem_sums_edges_as_inner 'edge_of(y, x, grid)' 4
+wrong hiera_stem.cu.stem hiera_stem_has_no_position 'load_halves(p.position + tokens[m][i] * p.columns + column)' 'make_uint2(0, 0)'
+wrong hiera_stem.cu.stem hiera_stem_begins_a_row_early 'top * STRIDE - 3' '(top * STRIDE - 4)'
 wrong repvit_neck.cu.neck repvit_neck_upsamples_another_line 'coarse[line / 2]' 'coarse[line % 2]'
 wrong repvit.cu.gemm repvit_forgets_a_part_of_the_depth 'PARTS > 1' false
 wrong memory_attention.cu.norm attention_norm_has_no_bias 'bias[i].x' 0.0f

@@ -39,6 +39,8 @@
     X(repvit_stem_has_no_border) \
     X(repvit_stem_sums_edges_as_inner) \
     X(repvit_neck_upsamples_another_line) \
+    X(hiera_stem_has_no_position) \
+    X(hiera_stem_begins_a_row_early) \
     X(repvit_reads_before_it_waits) \
     X(repvit_waits_with_some_threads)
 

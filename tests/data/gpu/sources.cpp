@@ -66,6 +66,10 @@ namespace repvit_necks {
 #include "../../emulate/repvit_neck.h"
 #include "repvit_neck.cu.instances"
 }  // namespace repvit_necks
+namespace hiera_stems {
+#include "../../emulate/hiera_stem.h"
+#include "hiera_stem.cu.instances"
+}  // namespace hiera_stems
 
 static const Kernel KERNELS[] = {
     SOURCE(keys, memory_key_proj),
@@ -108,5 +112,6 @@ static const Kernel KERNELS[] = {
     SOURCE(repvit_blocks, repvit_down_192),
     SOURCE(repvit_stems, repvit_stem),
     SOURCE(repvit_necks, repvit_neck),
+    SOURCE(hiera_stems, hiera_stem),
 };
 extern const Table SOURCES{KERNELS, sizeof KERNELS / sizeof *KERNELS};

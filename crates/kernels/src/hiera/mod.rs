@@ -24,6 +24,7 @@ mod gemm;
 mod kernels;
 pub(crate) mod selftest;
 mod shapes;
+mod stem;
 mod weights;
 
 pub use autotune::{StandaloneTrunk, autotune, autotuned_kernels};

@@ -59,7 +59,7 @@ impl RepVitEncoder {
         let maps: [View; STAGES] =
             maps.try_into().ok().context("more stages than the neck takes")?;
         let modules = Modules::load(gpu, &[stem::MODULE, neck::MODULE], "RepViT's stem and neck")?;
-        let mut tensors = stem::laid_out(shape, weights)?;
+        let mut tensors = stem::laid_out(shape, &weights.stem)?;
         tensors.extend(neck::laid_out(shape, weights)?);
         let views: Vec<(String, &[u8])> =
             tensors.iter().map(|(name, bytes)| (name.clone(), bytes.as_slice())).collect();

@@ -2,7 +2,7 @@
 The stem: a planar image to the tokens of the first block, in one launch (`cuda/repvit_stem.cu`).
 */
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 
 use super::executor::NextSums;
 use super::packed::{packed_first, packed_second};
@@ -13,7 +13,7 @@ use crate::images::Topic;
 use crate::kernel::{Chain, Kernel, Modules, arguments};
 use crate::{blocks, int, need_exactly};
 use cuda::View;
-use vos::bundle::trunk::{LayerBytes, StemAndNeck, StemAndNeckWeights};
+use vos::bundle::trunk::{LayerBytes, StemAndNeck, StemShape, StemWeights};
 
 pub(super) const MODULE: Topic = Topic::RepvitStem;
 
@@ -46,14 +46,18 @@ pub(super) struct Stem {
 /// Weights of other sizes, or more columns than the kernel has room for.
 pub(super) fn laid_out(
     shape: &StemAndNeck,
-    weights: &StemAndNeckWeights,
+    weights: &StemWeights,
 ) -> Result<Vec<(String, Vec<u8>)>> {
-    let (middle, columns) = (shape.stem.middle, shape.tokens.columns);
+    let (StemShape::Convolutions { middle }, StemWeights::Convolutions { first, second }) =
+        (shape.stem, weights)
+    else {
+        bail!("the stem of a RepViT is two convolutions, found {:?}", shape.stem);
+    };
+    let columns = shape.tokens.columns;
     ensure!(
         middle <= MIDDLE && columns <= WIDTH && columns.is_multiple_of(4),
         "a stem of {middle} and {columns} columns; its kernel takes up to {MIDDLE} and {WIDTH}"
     );
-    let StemAndNeckWeights { first, second, .. } = weights;
     check("the stem's first convolution", first, middle, FIRST_DEPTH)?;
     check("the stem's second convolution", second, columns, TAPS * middle)?;
     Ok(vec![

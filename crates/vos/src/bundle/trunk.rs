@@ -8,13 +8,14 @@ tokens `y`) and the neck (`encoder_cut1`, the tokens `m0` to `m3` behind each st
 the features), with the weights of what lies between them in a file of its own. `manifest.toml`
 describes the blocks in its table `[trunk]`; `onnx/README.md` says what a block computes. What else
 this program computes with weights of its own is in the same file: the memory attention's keys
-([`MemoryKeyProjShape`]), and a RepViT's stem and neck ([`StemAndNeck`]).
+([`MemoryKeyProjShape`]), and stem and neck ([`StemAndNeck`]).
 */
 
 mod blocks;
 
 mod hiera;
 mod repvit;
+mod stem;
 mod stem_neck;
 mod weights;
 
@@ -30,7 +31,8 @@ use blocks::Block;
 pub use blocks::{MapShape, STEP};
 pub use hiera::{DEEPEST, HieraBlock, HieraWeights, WIDEST};
 pub use repvit::{RepVitBlock, RepVitWeights};
-pub use stem_neck::{NeckShape, StemAndNeck, StemAndNeckWeights, StemShape};
+pub use stem::{StemShape, StemWeights};
+pub use stem_neck::{NeckShape, StemAndNeck, StemAndNeckWeights};
 pub use weights::{LayerBytes, TrunkWeights};
 
 /// Stages of a trunk, each of which gives tokens to the neck.

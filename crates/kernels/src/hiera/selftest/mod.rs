@@ -5,6 +5,7 @@ sample of a large shape. The slice of attention has the cases of global attentio
 */
 
 mod layernorm_pdl;
+mod stem;
 mod whole_trunk;
 
 use anyhow::Result;
@@ -61,13 +62,14 @@ const POOLS: [(usize, usize); 5] = [(128, 192), (64, 384), (32, 768), (3, 8), (7
 
 pub(crate) const TOPIC: Topic = Topic {
     word: "hiera",
-    help: "LayerNorm, GELU, max pooling and window attention of a Hiera block",
+    help: "Stem, LayerNorm, GELU, max pooling and window attention of a Hiera",
     name: "Hiera",
     sources: &[
         Source::WindowAttention,
         Source::WindowAttentionHopper,
         Source::Hiera,
         Source::HieraHopper,
+        Source::HieraStem,
     ],
     used_by: Some("an encoder whose trunk is ours"),
     needs_cublaslt: false,
@@ -98,6 +100,7 @@ fn judge(bench: &Bench) {
     let activated = bench.planned(GELUS, |(count, columns)| (count * columns, 1));
     let pooled = bench.planned(POOLS, |(side, columns)| (side * side * columns, 1));
     let windows = windows::planned(bench, &kernels);
+    let stems = stem::planned(bench);
     let seed = bench.seed;
     bench.each(
         &normalized,
@@ -133,6 +136,7 @@ fn judge(bench: &Bench) {
         },
     );
     windows::judge(bench, windows);
+    stem::judge(bench, &stems);
 }
 
 /// So many bytes of the drawn ones, repeated.

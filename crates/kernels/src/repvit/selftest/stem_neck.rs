@@ -15,9 +15,10 @@ use crate::selftest::chain_modes::{self, Chained};
 use crate::selftest::f64_reference::{dot, gelu};
 use crate::selftest::{Bench, Checked, Launches, Limits, POISON, f16_bytes, row};
 use cuda::{CapturedGraph, LaunchMode, MemoryTag, Stream, View};
+use vos::bundle::DType;
 use vos::bundle::trunk::{
     MapShape, NeckShape, RepVitBlock, RepVitWeights, STAGES, StemAndNeck, StemAndNeckWeights,
-    StemShape,
+    StemShape, StemWeights,
 };
 use vos::noise::Noise;
 
@@ -57,14 +58,15 @@ impl Drawn {
         // EdgeTAM's features have 256 channels.
         let feat = if widest == 48 { 256 } else { 72 };
         let shape = StemAndNeck {
-            stem: StemShape { middle: widest / 2 / 8 * 8 },
+            stem: StemShape::Convolutions { middle: widest / 2 / 8 * 8 },
             neck: NeckShape { hr0: feat / 64 * 8, hr1: feat / 32 * 8, feat },
             tokens: stages[0],
             stages,
+            dtype: DType::F16,
         };
         let layer =
             |what: &str, rows: usize, depth: usize| Layer::drawn(noise(what), rows, depth, 1.0);
-        let (middle, rows) = (shape.stem.middle, shape.columns());
+        let (middle, rows) = (middle(&shape), shape.columns());
         let product = |at: usize| layer(&format!("neck {at}"), rows[at], stages[at].columns);
         let map = |at: usize| {
             let MapShape { grid, columns } = stages[at];
@@ -83,15 +85,14 @@ impl Drawn {
     fn weights(&self) -> StemAndNeckWeights<'_> {
         let Self { first, second, neck, .. } = self;
         StemAndNeckWeights {
-            first: first.view(),
-            second: second.view(),
+            stem: StemWeights::Convolutions { first: first.view(), second: second.view() },
             neck: neck.each_ref().map(Layer::view),
         }
     }
 
     /// The token at a place of the stem's map.
     fn token(&self, y: usize, x: usize) -> Vec<f64> {
-        let (side, middle) = (self.shape.side(), self.shape.stem.middle);
+        let (side, middle) = (self.shape.side(), middle(&self.shape));
         // Places of a 3 x 3 kernel with stride 2 that lie in a map, and their numbers.
         let places = |y: usize, x: usize, side: usize| {
             (0..TAPS).filter_map(move |tap| {
@@ -130,6 +131,12 @@ impl Drawn {
         }
         channels
     }
+}
+
+/// Columns between the stem's convolutions.
+fn middle(shape: &StemAndNeck) -> usize {
+    let StemShape::Convolutions { middle } = shape.stem else { return 0 };
+    middle
 }
 
 impl Layer {

@@ -1,37 +1,26 @@
 /*!
-Stem and neck of a RepViT that custom CUDA kernels compute, too: `[trunk.stem]` and `[trunk.neck]`.
+Stem and neck that custom CUDA kernels compute, too: `[trunk.stem]` and `[trunk.neck]`.
 
 With both of them no engine computes any part of the encoder. Their weights are in the trunk's file.
+
+Stem, blocks and neck exchange tokens channels-last, \[grid, grid, columns\] in image order. Their type
+is [`StemAndNeck::dtype`]. A RepViT's are f16. A Hiera's are the residual in f32: the stem writes it,
+each stage's blocks update it in place, and the neck rounds it to f16 for its products.
 */
 
 use anyhow::{Context, Result, ensure};
-use safetensors::tensor::Dtype;
 use serde::{Deserialize, Serialize};
 
+use super::stem::{IMAGE, PATCH, StemShape, StemWeights, layer};
 use super::weights::{LayerBytes, MIXED, TrunkWeights};
-use super::{MapShape, STAGES, STEP, Trunk, TrunkBlocks};
+use super::{MapShape, STAGES, Trunk, TrunkBlocks};
 use crate::bundle::fused_part::Plans;
 use crate::bundle::manifest::{Axis, DType, Manifest, Tensor};
 use crate::bundle::role::Role;
 use crate::bundle::tensors::Tensor as FileTensor;
 
-/// Columns that the stem's kernel has room for: between its convolutions, and of its tokens.
-const MOST_MIDDLE: usize = 24;
-const MOST_TOKEN: usize = 48;
 /// Columns of a feature that the neck's kernel is held to.
 const MOST_FEATURE: usize = 1024;
-/// Channels of an image, and places of a 3 × 3 kernel.
-const IMAGE: usize = 3;
-const PLACES: usize = 9;
-/// Pixels of an image along the side of a token.
-const PATCH: usize = 4;
-
-/// Two convolutions of 3 × 3 with stride 2, with GELU between them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StemShape {
-    /// Columns between the convolutions.
-    pub middle: usize,
-}
 
 /// Four products of the stages' tokens: `hr0` and `hr1` of the first two, `feat` of the third's and
 /// the upsampled fourth's sum.
@@ -56,15 +45,15 @@ pub struct StemAndNeck {
     pub tokens: MapShape,
     /// Those that the neck takes.
     pub stages: [MapShape; STAGES],
+    /// Type of all tokens.
+    pub dtype: DType,
 }
 
 /// What stem and neck compute with. Products are f16\[columns out, columns in\] with biases in f32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StemAndNeckWeights<'a> {
-    /// f16\[middle, 27\]: of a row channels, and of a channel the places row by row.
-    pub first: LayerBytes<'a>,
-    /// f16\[columns, 9 middle\], likewise.
-    pub second: LayerBytes<'a>,
+    /// The stem's.
+    pub stem: StemWeights<'a>,
     /// Of `hr0`, `hr1`, and of `feat` the third and the fourth stage's.
     pub neck: [LayerBytes<'a>; STAGES],
 }
@@ -103,47 +92,25 @@ impl StemAndNeck {
 
     /// 2 × multiply-accumulates for one image.
     pub fn flops(&self) -> u64 {
-        let MapShape { grid, columns } = self.tokens;
-        let stem = grid * grid * PLACES * (4 * IMAGE + columns) * self.stem.middle;
         let of_stage =
             |(map, columns): (&MapShape, usize)| map.grid * map.grid * map.columns * columns;
         let neck: usize = self.stages.iter().zip(self.columns()).map(of_stage).sum();
-        2 * (stem + neck) as u64
+        (self.stem.flops(self.tokens) + 2 * neck) as u64
     }
 
     fn tensors(&self) -> Vec<FileTensor> {
-        let StemShape { middle } = self.stem;
-        let convolutions = [
-            ("stem.first".to_owned(), middle, IMAGE * PLACES),
-            ("stem.second".to_owned(), self.tokens.columns, middle * PLACES),
-        ];
         let of_stage = |((name, rows), map): ((&str, usize), MapShape)| {
-            (format!("neck.{name}"), rows, map.columns)
+            layer(&format!("neck.{name}"), [rows, map.columns], MIXED)
         };
-        let products = LAYERS.into_iter().zip(self.columns()).zip(self.stages).map(of_stage);
-        let tensor =
-            |name: String, dtype: Dtype, shape: Vec<usize>| FileTensor { name, dtype, shape };
-        let [of_weight, of_bias] = MIXED;
-        let both = |(name, rows, depth): (String, usize, usize)| {
-            [
-                tensor(format!("{name}.weight"), of_weight, vec![rows, depth]),
-                tensor(format!("{name}.bias"), of_bias, vec![rows]),
-            ]
-        };
-        convolutions.into_iter().chain(products).flat_map(both).collect()
+        let products = LAYERS.into_iter().zip(self.columns()).zip(self.stages);
+        let mut all = self.stem.tensors(self.tokens);
+        all.extend(products.flat_map(of_stage));
+        all
     }
 
-    /// That the kernels serve them.
-    fn check(&self) -> Result<()> {
-        let MapShape { grid, columns } = self.tokens;
-        let StemShape { middle } = self.stem;
-        let steps = |columns: usize| columns > 0 && columns.is_multiple_of(STEP);
-        ensure!(
-            steps(middle) && middle <= MOST_MIDDLE && columns <= MOST_TOKEN,
-            "the stem makes {columns} columns of {middle}, expected multiples of {STEP}, at most \
-             {MOST_TOKEN} of {MOST_MIDDLE}"
-        );
-        ensure!(grid.is_multiple_of(2), "the stem makes a map of an odd side, {grid}");
+    /// That the kernels serve them around these blocks.
+    fn check(&self, blocks: &TrunkBlocks) -> Result<()> {
+        self.stem.check(blocks, self.tokens)?;
         let halves = self.stages.windows(2).all(|two| two[0].grid == 2 * two[1].grid);
         ensure!(halves, "a stage's map is not half as wide as the one before it");
         for columns in self.columns() {
@@ -175,7 +142,8 @@ impl Trunk {
     pub fn stem_and_neck(&self) -> Option<StemAndNeck> {
         let (stem, neck) = self.stem.zip(self.neck)?;
         let [tokens, _] = self.blocks.maps(0)?;
-        Some(StemAndNeck { stem, neck, tokens, stages: self.stages().ok()? })
+        let (stages, dtype) = (self.stages().ok()?, self.blocks.dtype());
+        Some(StemAndNeck { stem, neck, tokens, stages, dtype })
     }
 
     /// Their tensors.
@@ -186,21 +154,16 @@ impl Trunk {
     /// Checks stem and neck, where there are any, against the encoder in one piece.
     ///
     /// # Errors
-    /// One without the other, other blocks than a RepViT's, sizes that the kernels do not serve, or
-    /// ports that differ.
+    /// One without the other, another network's stem, sizes that the kernels do not serve, or ports
+    /// that differ.
     pub(super) fn check_stem_and_neck(&self, manifest: &Manifest) -> Result<()> {
         if self.stem.is_none() && self.neck.is_none() {
             return Ok(());
         }
-        ensure!(
-            matches!(self.blocks, TrunkBlocks::RepVit(_)),
-            "[trunk.stem] and [trunk.neck] are for a RepViT's blocks, these are {}'s",
-            self.blocks.kind()
-        );
         let both = self
             .stem_and_neck()
             .context("expected both [trunk.stem] and [trunk.neck], or neither")?;
-        both.check()?;
+        both.check(&self.blocks)?;
         let whole = manifest.graph(Role::Encoder).context("the encoder graph is missing")?;
         for wanted in both.ports() {
             let mut ports = whole.inputs.iter().chain(&whole.outputs);
@@ -221,21 +184,15 @@ impl TrunkWeights {
     /// # Errors
     /// The file has none.
     pub fn stem_and_neck(&self) -> Result<StemAndNeckWeights<'_>> {
-        let layer = |name: &str| -> Result<LayerBytes<'_>> {
-            let get = |part: &str| self.get(&format!("{name}.{part}"));
-            Ok(LayerBytes { weight: get("weight")?, bias: get("bias")? })
-        };
-        let [hr0, hr1, middle, coarse] = LAYERS.map(|name| layer(&format!("neck.{name}")));
-        Ok(StemAndNeckWeights {
-            first: layer("stem.first")?,
-            second: layer("stem.second")?,
-            neck: [hr0?, hr1?, middle?, coarse?],
-        })
+        let [hr0, hr1, middle, coarse] = LAYERS.map(|name| self.named(&format!("neck.{name}")));
+        Ok(StemAndNeckWeights { stem: self.stem()?, neck: [hr0?, hr1?, middle?, coarse?] })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use safetensors::tensor::Dtype;
+
     use super::super::fixtures::{repvit, small};
     use super::*;
     use crate::bundle::{Bundle, FusedPart};
@@ -245,7 +202,7 @@ mod tests {
         let mut manifest =
             Bundle::open("../../onnx/bundles/edgetam_mini_256_fp32".as_ref()).unwrap().manifest;
         let mut trunk = repvit();
-        trunk.stem = Some(StemShape { middle: 8 });
+        trunk.stem = Some(StemShape::Convolutions { middle: 8 });
         trunk.neck = Some(NeckShape { hr0: 6, hr1: 12, feat: 48 });
         let both = trunk.stem_and_neck().unwrap();
         manifest.trunk = Some(trunk);
@@ -286,7 +243,14 @@ mod tests {
             manifest.trunk.as_mut().unwrap()
         }
         refused(&|m| trunk(m).neck = None, "both [trunk.stem] and [trunk.neck], or neither");
-        refused(&|m| trunk(m).stem = Some(StemShape { middle: 32 }), "16 columns of 32, expected");
+        refused(
+            &|m| trunk(m).stem = Some(StemShape::Convolutions { middle: 32 }),
+            "16 columns of 32, expected",
+        );
+        refused(
+            &|m| trunk(m).stem = Some(StemShape::Patches { kernel: 7 }),
+            "with 'kernel' is a Hiera's, the blocks are RepViT's",
+        );
         refused(
             &|m| trunk(m).neck = Some(NeckShape { hr0: 0, hr1: 12, feat: 48 }),
             "the neck makes 0 channels",
@@ -300,7 +264,7 @@ mod tests {
                 let (stem, neck) = (trunk(m).stem, trunk(m).neck);
                 m.trunk = Some(Trunk { stem, neck, ..small() });
             },
-            "are for a RepViT's blocks, these are Hiera's",
+            "with 'middle' is a RepViT's, the blocks are Hiera's",
         );
     }
 
