@@ -175,7 +175,7 @@ fn a_fault_in_the_memory_encoder_is_found() {
 }
 
 /// Faults in a block of one launch, in the sums behind its gate, and in each part of other blocks;
-/// at the border of the stem, and in the neck.
+/// at the border of the stem.
 #[test]
 fn a_fault_in_repvit_is_found() {
     let Some(fakes) = shared() else { return };
@@ -190,7 +190,6 @@ fn a_fault_in_repvit_is_found() {
         ("repvit_forgets_a_part_of_the_depth", narrow, "stage 0"),
         ("repvit_stem_has_no_border", narrow, "tokens"),
         ("repvit_stem_sums_edges_as_inner", narrow, "feat"),
-        ("repvit_neck_upsamples_another_line", narrow, "feat"),
     ];
     let dir = tempfile::tempdir().unwrap();
     for (fault, elements, of) in faults {
@@ -217,6 +216,23 @@ fn a_fault_in_hieras_stem_is_found() {
         let rows = column(&csv, "kernel").into_iter().zip(column(&csv, "verdict"));
         let failed = rows.filter(|(_, verdict)| verdict == "failed").map(|(kernel, _)| kernel);
         assert_eq!(failed.collect::<Vec<_>>(), ["hiera stem"], "{fault}");
+    }
+}
+
+/// Faults in the upsampled map, and in where a longer depth lies, of halves and of floats.
+#[test]
+fn a_fault_in_the_neck_is_found() {
+    let Some(fakes) = shared() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    for fault in ["neck_upsamples_another_line", "neck_reads_the_first_span_alone"] {
+        let csv = dir.path().join(format!("{fault}.csv"));
+        let mut command = selftest(fakes.dir(), &csv);
+        command.env("FAKE_FAULT", fault);
+        // The narrow ones of both types.
+        command.args(["--topics", "neck", "--max-elements", "10000"]).assert().code(1);
+        let reasons = column(&csv, "reason");
+        assert_eq!(reasons.len(), 2, "{fault}");
+        assert!(reasons.iter().all(|reason| reason.starts_with("feat: ")), "{fault}: {reasons:?}");
     }
 }
 

@@ -145,6 +145,9 @@ fn large_cases_can_be_left_out_and_are_counted() {
         ["whole", "modes", "modes", "stem", "neck", "encoder", "encoder modes", "encoder modes"];
     let rows = rows.repeat(2).into_iter().map(|row| format!("repvit {row}"));
     assert!(rows.eq(trunks.iter().cloned()), "{trunks:?}");
+    // Narrow ones of both types, and one as wide as tiny's.
+    let (necks, of_necks) = of("neck", "30000", "1");
+    assert_eq!(necks, ["neck"; 3]);
     for modes in ["mask decoder modes", "memory encoder modes"] {
         assert!(kernels.iter().chain(&encoder).any(|kernel| kernel == modes), "{modes}");
     }
@@ -169,14 +172,17 @@ fn large_cases_can_be_left_out_and_are_counted() {
     assert_eq!(report["max_elements"], 128_000);
 
     let (fewer, less) =
-        of(&format!("{others},attention,memory-attention,memory-encoder,repvit"), "1", "1");
+        of(&format!("{others},attention,memory-attention,memory-encoder,repvit,neck"), "1", "1");
     assert_eq!(fewer.iter().filter(|kernel| *kernel == "mask").count(), 2);
     assert_eq!(fewer.iter().filter(|kernel| *kernel == "mask counts").count(), 8);
     assert_eq!(fewer.len(), 10, "masks of one word: {fewer:?}");
     let all = |report: &Value| {
         report["left_out"].as_u64().unwrap() + report["rows"].as_array().unwrap().len() as u64
     };
-    let every = [&report, &attentions, &attended, &encoders, &repvits].map(all).iter().sum::<u64>();
+    let every = [&report, &attentions, &attended, &encoders, &repvits, &of_necks]
+        .map(all)
+        .iter()
+        .sum::<u64>();
     assert_eq!(all(&less), every, "every case runs or is counted");
     segtrt().args(["selftest", "--max-elements", "0"]).assert().code(2);
     segtrt().args(["selftest", "--no-kernels", "--max-elements", "9"]).assert().code(2);

@@ -12,13 +12,14 @@ static Halves packed(Halves& weight, int columns, int depth, int tiles) {
     });
     return all;
 }
-/// The same as left factor: a lane has two pairs of columns 8 apart.
-static Halves packed_left(Halves& weight, int columns, int depth) {
-    const int tiles = (columns + 15) / 16, steps = (depth + 15) / 16;
-    Halves all((size_t)tiles * steps * 256);
+/// The same as left factor: a lane has two pairs of columns 8 apart, and `four` neighbours of K where tokens are floats.
+static Halves packed_left(Halves& weight, int columns, int depth, int tiles, bool four) {
+    const int blocks = (columns + 16 * tiles - 1) / (16 * tiles), steps = (depth + 15) / 16;
+    Halves all((size_t)blocks * tiles * steps * 256);
     all.fill([&](size_t at) {
-        const int e = at % 2, pair = at / 2 % 4, lane = at / 8 % 32, step = at / 256 % steps, tile = at / 256 / steps;
-        const int column = tile * 16 + pair % 2 * 8 + lane / 4, k = step * 16 + pair / 2 * 8 + lane % 4 * 2 + e;
+        const int e = at % 2, pair = at / 2 % 4, lane = at / 8 % 32, tile = at / 256 % tiles, step = at / 256 / tiles % steps, block = at / 256 / tiles / steps;
+        const int column = (block * tiles + tile) * 16 + pair % 2 * 8 + lane / 4;
+        const int k = step * 16 + (four ? lane % 4 * 4 + pair / 2 * 2 : pair / 2 * 8 + lane % 4 * 2) + e;
         return column < columns && k < depth ? weight[(size_t)column * depth + k] : (f16)0;
     });
     return all;

@@ -64,7 +64,8 @@ wrong repvit_stem.cu.stem repvit_stem_has_no_border 'inside[i] ? word : 0' word
 wrong repvit_stem.cu.stem repvit_stem_sums_edges_as_inner 'edge_of(y, x, grid)' 4
 wrong hiera_stem.cu.stem hiera_stem_has_no_position 'load_halves(p.position + tokens[m][i] * p.columns + column)' 'make_uint2(0, 0)'
 wrong hiera_stem.cu.stem hiera_stem_begins_a_row_early 'top * STRIDE - 3' '(top * STRIDE - 4)'
-wrong repvit_neck.cu.neck repvit_neck_upsamples_another_line 'coarse[line / 2]' 'coarse[line % 2]'
+wrong neck.cu.neck neck_upsamples_another_line 'above[i / 8][0][line / 2]' 'above[i / 8][0][line % 2]'
+wrong neck.cu.neck neck_reads_the_first_span_alone 'step / SPAN_STEPS<T>()' 0
 wrong repvit.cu.gemm repvit_forgets_a_part_of_the_depth 'PARTS > 1' false
 wrong memory_attention.cu.norm attention_norm_has_no_bias 'bias[i].x' 0.0f
 wrong memory_attention.cu.projection attention_turns_rows_as_columns 'column < TURNING' 'column >= TURNING'

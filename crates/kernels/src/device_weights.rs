@@ -11,12 +11,33 @@ use cuda::cublaslt::ALIGNMENT;
 use cuda::{ContentHash, Gpu, MemoryTag, Stream, View};
 use sha2::{Digest, Sha256};
 use vos::bundle::FileTensor;
+use vos::bundle::trunk::LayerBytes;
+
+/// Bytes of an f16 and of an f32.
+const F16: usize = 2;
+const F32: usize = 4;
 
 /// The weight and the bias of a layer.
 #[derive(Debug)]
 pub(super) struct Affine {
     pub weight: View,
     pub bias: View,
+}
+
+/// That a layer has so many rows and columns: a weight in f16, a bias in f32.
+///
+/// # Errors
+/// Other sizes.
+pub(super) fn check_layer(
+    what: &str,
+    layer: &LayerBytes,
+    rows: usize,
+    columns: usize,
+) -> Result<()> {
+    let found = (layer.weight.len(), layer.bias.len());
+    let expected = (F16 * rows * columns, F32 * rows);
+    ensure!(found == expected, "{what} has {found:?} bytes, {expected:?} are expected");
+    Ok(())
 }
 
 /// A hash of tensors that lie in memory one after the other.

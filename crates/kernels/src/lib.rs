@@ -39,6 +39,7 @@ mod mask_decoder;
 mod memory_attention;
 mod memory_encoder;
 mod memory_key_proj;
+mod neck;
 mod preprocess;
 mod repvit;
 pub mod selftest;

@@ -38,9 +38,10 @@
     X(repvit_forgets_a_part_of_the_depth) \
     X(repvit_stem_has_no_border) \
     X(repvit_stem_sums_edges_as_inner) \
-    X(repvit_neck_upsamples_another_line) \
     X(hiera_stem_has_no_position) \
     X(hiera_stem_begins_a_row_early) \
+    X(neck_upsamples_another_line) \
+    X(neck_reads_the_first_span_alone) \
     X(repvit_reads_before_it_waits) \
     X(repvit_waits_with_some_threads)
 

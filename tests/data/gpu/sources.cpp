@@ -62,14 +62,14 @@ namespace repvit_stems {
 #include "../../emulate/repvit_stem.h"
 #include "repvit_stem.cu.instances"
 }  // namespace repvit_stems
-namespace repvit_necks {
-#include "../../emulate/repvit_neck.h"
-#include "repvit_neck.cu.instances"
-}  // namespace repvit_necks
 namespace hiera_stems {
 #include "../../emulate/hiera_stem.h"
 #include "hiera_stem.cu.instances"
 }  // namespace hiera_stems
+namespace necks {
+#include "../../emulate/neck.h"
+#include "neck.cu.instances"
+}  // namespace necks
 
 static const Kernel KERNELS[] = {
     SOURCE(keys, memory_key_proj),
@@ -111,7 +111,7 @@ static const Kernel KERNELS[] = {
     SOURCE(repvit_blocks, repvit_down_96),
     SOURCE(repvit_blocks, repvit_down_192),
     SOURCE(repvit_stems, repvit_stem),
-    SOURCE(repvit_necks, repvit_neck),
     SOURCE(hiera_stems, hiera_stem),
+    SOURCE(necks, neck),
 };
 extern const Table SOURCES{KERNELS, sizeof KERNELS / sizeof *KERNELS};

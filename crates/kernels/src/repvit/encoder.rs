@@ -5,9 +5,10 @@ A whole image encoder: stem, blocks and neck, with the maps between them.
 use anyhow::{Context, Result, ensure};
 
 use super::executor::NextSums;
-use super::{HALF, RepVitExecutor, RepVitSource, neck, neck::Neck, stem, stem::Stem};
+use super::{HALF, RepVitExecutor, RepVitSource, stem, stem::Stem};
 use crate::device_weights::DeviceWeights;
 use crate::kernel::{Chain, Modules};
+use crate::neck::{self, Neck};
 use cuda::{Gpu, LaunchMode, MemoryTag, Stream, View};
 use vos::bundle::trunk::{STAGES, StemAndNeck, StemAndNeckWeights};
 

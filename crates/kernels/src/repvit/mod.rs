@@ -11,7 +11,7 @@ x ─ depthwise 3x3 ─→ y ─ × gate of y's means, where the block has squee
 | `packed.rs`, `weights.rs` | the kernels' order of weights; weights on the device |
 | `launches.rs` | the launches |
 | `executor.rs` | which launches compute a block, and memory between them |
-| `stem.rs`, `neck.rs` | image to tokens; tokens to features |
+| `stem.rs` | image to tokens |
 | `encoder.rs` | all of it |
 
 Blocks of 48, 96 or 192 columns that keep map and columns are one launch (`cuda/repvit_block.cu`);
@@ -19,27 +19,26 @@ others take a launch for each of their parts (`cuda/repvit.cu`). Squeeze-and-exc
 the whole map: two launches before. Maps are f16 and channels-last, sums f32.
 
 TensorRT runs stem and neck where a bundle has no weights for their kernels (`cuda/repvit_stem.cu`,
-`cuda/repvit_neck.cu`).
+`cuda/neck.cu`).
 */
 
 mod encoder;
 mod executor;
 mod launches;
-mod neck;
 mod packed;
 pub(crate) mod selftest;
 mod stem;
 mod weights;
 
 use crate::images::Topic;
+use crate::neck;
 
 pub use encoder::RepVitEncoder;
 pub use executor::{RepVitExecutor, RepVitSource};
 pub(crate) use packed::packed;
 
 /// The kernels of blocks, stem and neck.
-const MODULES: [Topic; 4] =
-    [Topic::Repvit, Topic::RepvitBlock, Topic::RepvitStem, Topic::RepvitNeck];
+const MODULES: [Topic; 4] = [Topic::Repvit, Topic::RepvitBlock, Topic::RepvitStem, neck::MODULE];
 /// Bytes of an f16.
 const HALF: usize = 2;
 /// What vector loads need.

@@ -62,26 +62,6 @@ fn place(tile: usize, step: usize, lane: usize, pair: usize) -> (usize, usize) {
     (column, step * STEP + pair % 2 * 8 + quarter * 2)
 }
 
-/// The same as left factor, for products whose results are planar (`cuda/repvit_neck.cu`): a unit
-/// is 16 columns of the result and 16 of the depth.
-pub(super) fn packed_left(weight: &[u8], columns: usize, depth: usize) -> Vec<u8> {
-    let (halves, _) = weight.as_chunks::<2>();
-    let (tiles, steps) = (columns.div_ceil(TILE), depth.div_ceil(STEP));
-    let mut all = Vec::with_capacity(tiles * steps * PACKED * 2);
-    for (tile, step) in (0..tiles).flat_map(|tile| (0..steps).map(move |step| (tile, step))) {
-        for (lane, pair) in (0..LANES).flat_map(|lane| (0..PAIRS).map(move |pair| (lane, pair))) {
-            let column = tile * TILE + pair % 2 * 8 + lane / 4;
-            let first = step * STEP + pair / 2 * 8 + lane % 4 * 2;
-            for at in [first, first + 1] {
-                let inside = column < columns && at < depth;
-                let found = inside.then(|| halves.get(column * depth + at)).flatten();
-                all.extend_from_slice(found.unwrap_or(&f16::ZERO.to_le_bytes()));
-            }
-        }
-    }
-    all
-}
-
 /// Of the stem's first convolution, f16 `[columns, 27]`: words of a lane are a step's, for eight
 /// columns after the other. A row of the 3 x 3 kernel is two pairs of taps, of which the first tap
 /// has no weight.
@@ -157,15 +137,10 @@ mod tests {
     }
 
     #[test]
-    fn weights_of_stem_and_neck_have_one_place_each() {
+    fn weights_of_the_stem_have_one_place_each() {
         let counted = |count: usize| -> Vec<u8> {
             (1..=count).flat_map(|at| (at as u16).to_le_bytes()).collect()
         };
-        for (columns, depth) in [(16, 16), (24, 40), (8, 24)] {
-            let packed = packed_left(&counted(columns * depth), columns, depth);
-            assert_eq!(packed.len(), columns.div_ceil(16) * depth.div_ceil(16) * PACKED * 2);
-            assert_each_once(&packed, columns * depth);
-        }
         for columns in [8, 24] {
             let packed = packed_first(&counted(columns * 27), columns);
             assert_eq!(packed.len(), FIRST_WORDS * LANES * 4);

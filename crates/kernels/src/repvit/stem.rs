@@ -8,12 +8,12 @@ use super::executor::NextSums;
 use super::packed::{packed_first, packed_second};
 use super::{ALIGNMENT, HALF};
 use crate::constants::{constant, instance};
-use crate::device_weights::{Affine, DeviceWeights};
+use crate::device_weights::{Affine, DeviceWeights, check_layer};
 use crate::images::Topic;
 use crate::kernel::{Chain, Kernel, Modules, arguments};
 use crate::{blocks, int, need_exactly};
 use cuda::View;
-use vos::bundle::trunk::{LayerBytes, StemAndNeck, StemShape, StemWeights};
+use vos::bundle::trunk::{StemAndNeck, StemShape, StemWeights};
 
 pub(super) const MODULE: Topic = Topic::RepvitStem;
 
@@ -58,22 +58,14 @@ pub(super) fn laid_out(
         middle <= MIDDLE && columns <= WIDTH && columns.is_multiple_of(4),
         "a stem of {middle} and {columns} columns; its kernel takes up to {MIDDLE} and {WIDTH}"
     );
-    check("the stem's first convolution", first, middle, FIRST_DEPTH)?;
-    check("the stem's second convolution", second, columns, TAPS * middle)?;
+    check_layer("the stem's first convolution", first, middle, FIRST_DEPTH)?;
+    check_layer("the stem's second convolution", second, columns, TAPS * middle)?;
     Ok(vec![
         ("first.weight".to_owned(), packed_first(first.weight, middle)),
         ("first.bias".to_owned(), padded(first.bias, MIDDLE)),
         ("second.weight".to_owned(), packed_second(second.weight, columns, middle, WIDTH)),
         ("second.bias".to_owned(), padded(second.bias, WIDTH)),
     ])
-}
-
-/// That a layer has so many rows and columns.
-pub(super) fn check(what: &str, layer: &LayerBytes, rows: usize, depth: usize) -> Result<()> {
-    let found = (layer.weight.len(), layer.bias.len());
-    let expected = (HALF * rows * depth, 4 * rows);
-    ensure!(found == expected, "{what} has {found:?} bytes, {expected:?} are expected");
-    Ok(())
 }
 
 /// Floats, with zeros up to so many.

@@ -25,7 +25,7 @@ pub(crate) use drawn_weights::weights_file;
 pub use stopwatch::{Launches, TimedRuns};
 
 use crate::{
-    Source, bank, mask, mask_decoder, memory_attention, memory_encoder, memory_key_proj,
+    Source, bank, mask, mask_decoder, memory_attention, memory_encoder, memory_key_proj, neck,
     preprocess, repvit,
 };
 use vos::platform::OLDEST_FUSED_SM;
@@ -60,6 +60,7 @@ pub const TOPICS: &[Topic] = &[
     mask_decoder::selftest::TOPIC,
     memory_encoder::selftest::TOPIC,
     repvit::selftest::TOPIC,
+    neck::selftest::TOPIC,
     crate::hiera::TOPIC,
     nvjpeg::TOPIC,
     crate::gemm::TOPIC,
