@@ -38,9 +38,8 @@ def parse():
     parser.add_argument(
         "--encoder",
         choices=("trunk", "engine"),
-        help="what computes the image encoder. trunk: CUDA kernels compute all of EdgeTAM's, and of "
-             "SAM 2.1's all blocks, while TensorRT computes stem and neck; "
-        "needs --precision fp16 (default with --segments). engine: TensorRT computes all of it",
+        help="what computes the image encoder. trunk: CUDA kernels; needs --precision fp16 (default with "
+             "--segments). engine: TensorRT",
     )
     parser.add_argument(
         "--mask-decoder",

@@ -25,11 +25,11 @@ from torch import nn
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from segexport import ExportError, graphs, trunk, work
+from segexport import ExportError, graphs, stem_neck, trunk, work
 from segexport.fp16 import to_fp16
 from segexport.manifest import _graph_entry, _trunk_entry
 from segexport.onnx_write import check, to_onnx
-from segexport.trunk_run import HieraRun, as_in_file, trunk_run
+from segexport.trunk_run import HieraRun, as_in_file, neck_run, stem_run, trunk_run
 from test_encoder_parts import error, hiera_code, run, small_encoder
 
 NO_WORK = work.Work(0, 0, 0, 0)
@@ -97,6 +97,40 @@ class Trunk(ThroughTheFile, unittest.TestCase):
                     worst[way] = max(worst[way], off)
                     self.assertLess(off, limit, f"{name}, {way}: {what}")
         self.assertGreater(worst["f16 weights"], worst["rounded weights"], worst)
+
+    def test_stem_and_neck_by_their_weights_give_what_the_whole_encoder_gives(self):
+        options = SMALL["windows that reach over the edge, pooled ones too"]
+        encoder, ports = small_encoder(**options)
+        side = options["side"]
+        encoder.trunk.pos.normal_()  # zeros without a checkpoint
+        blocks = trunk.blocks_of(encoder.trunk, side)
+        both = stem_neck.of(encoder, blocks)
+        self.assertEqual(both.tables()["stem"], {"kernel": 7})
+        tensors = blocks.tensors() | both.tensors()
+        grid = side // 4
+        self.assertEqual(tensors["stem.patch.weight"].shape, (16, 147))
+        self.assertEqual(tensors["stem.position"].shape, (grid, grid, 16))
+        image = np.random.default_rng(0).standard_normal((1, 3, side, side))
+        table = {"block": blocks.tables(), "ends": blocks.ends}
+        for half, limit in ((False, 2e-3), (True, 5e-3)):
+            y = stem_run(tensors, image, half)
+            found = neck_run(tensors, trunk_run(table, tensors, half)(y), half)
+            for name, value in self.whole(encoder, side, ports, image).items():
+                self.assertLess(error(found[name], value), limit, (name, half))
+        for name in ("stem.position", "stem.patch.bias", "neck.coarse.weight"):  # each counts
+            without = tensors | {name: np.zeros_like(tensors[name])}
+            y = stem_run(without, image)
+            off = error(neck_run(without, trunk_run(table, without)(y))["feat"], found["feat"])
+            self.assertGreater(off, 1e-2, name)
+        text = _trunk_entry({"file": "f", "ends": blocks.ends, blocks.KEY: blocks.tables()} | both.tables())
+        self.assertEqual(tomllib.loads(text)["trunk"]["stem"], {"kernel": 7})
+
+    def test_a_stem_that_no_kernel_computes_stays_an_engine(self):
+        encoder, _ = small_encoder(64)
+        said, patch = [], encoder.trunk.patch
+        encoder.trunk.patch = nn.Conv2d(3, patch.out_channels, 8, stride=4, padding=2)
+        self.assertIsNone(stem_neck.of(encoder, trunk.blocks_of(encoder.trunk, 64), said.append))
+        self.assertIn("expected a 7x7 convolution with stride 4", said[-1])
 
     def test_what_stands_in_padding_counts(self):
         # Else the test above would not see whether padding tokens have the bias.

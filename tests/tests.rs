@@ -54,6 +54,8 @@ mod files;
 mod follows;
 /// The track step that is cut at its attentions, on stand-ins.
 mod fused_track;
+/// SAM 2.1's encoder by kernels alone.
+mod hiera_encoder;
 /// `segtrt history`: runs over time, changes of a level.
 mod history;
 /// `segtrt inspect`: what a file or folder is, damage, TensorRT's own account and its death.

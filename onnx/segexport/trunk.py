@@ -4,7 +4,7 @@ weights of the blocks between them.
 segtrt computes the blocks of a Hiera (trunk_hiera.py) and of a RepViT (trunk_repvit.py) itself. The
 stem makes y, the tokens [1,g,g,C]; the neck takes m0 to m3, the tokens behind the last block of each
 stage, and makes the features. What a block computes is written in onnx/README.md and, as programs,
-in trunk_run.py. A RepViT's stem and neck have kernels, too (stem_neck.py).
+in trunk_run.py. Stem and neck have kernels, too (stem_neck.py).
 """
 
 import hashlib

@@ -18,8 +18,15 @@ class Layers:
     def put(self, name, weight, bias, kinds):
         """Adds NAME.weight and NAME.bias in these types."""
         for part, value, kind in zip(("weight", "bias"), (weight, bias), kinds):
-            value = value.detach().float().numpy()
-            if kind == np.float16 and np.abs(value).max() > LARGEST_HALF:
-                raise ExportError(f"{name}.{part} has values beyond f16's largest, {LARGEST_HALF}; export "
-                                  f"with --encoder engine")
-            self.found[f"{name}.{part}"] = np.ascontiguousarray(value.astype(kind))
+            self._put(f"{name}.{part}", value, kind)
+
+    def put_half(self, name, value):
+        """Adds a tensor of another kind, in f16."""
+        self._put(name, value, np.float16)
+
+    def _put(self, name, value, kind):
+        value = value.detach().float().numpy()
+        if kind == np.float16 and np.abs(value).max() > LARGEST_HALF:
+            raise ExportError(f"{name} has values beyond f16's largest, {LARGEST_HALF}; export with "
+                              f"--encoder engine")
+        self.found[name] = np.ascontiguousarray(value.astype(kind))

@@ -114,27 +114,31 @@ class RepVitRun(_Run):
 
 
 def stem_run(tensors, image, half=False):
-    """An image [1,3,S,S] to the tokens y of a RepViT whose stem is in the file."""
-    x = np.asarray(image, np.float32)[0].transpose(1, 2, 0)
-    x = _rounded(gelu(_convolved(x, tensors, "stem.first")), half)
-    return _rounded(_convolved(x, tensors, "stem.second"), half)[None]
+    """An image [1,3,S,S] to the tokens y, where the stem is in the file. A Hiera's are f32."""
+    x = _rounded(np.asarray(image, np.float32)[0].transpose(1, 2, 0), half)
+    if "stem.position" in tensors:
+        return (_convolved(x, tensors, "stem.patch", 7, 4) + tensors["stem.position"])[None]
+    x = _rounded(gelu(_convolved(x, tensors, "stem.first", 3, 2)), half)
+    return _rounded(_convolved(x, tensors, "stem.second", 3, 2), half)[None]
 
 
-def _convolved(x, tensors, name):
-    """A 3x3 convolution of [h,w,c] with stride 2."""
+def _convolved(x, tensors, name, kernel, stride):
+    """A convolution of [h,w,c]."""
     weight, bias = (tensors[f"{name}.{part}"].astype(np.float32) for part in ("weight", "bias"))
-    weight = weight.reshape(len(weight), -1, 3, 3)
-    padded, side = np.pad(x, ((1, 1), (1, 1), (0, 0))), len(x)
-    places = ((row, column) for row in range(3) for column in range(3))
-    return bias + sum(padded[row : row + side : 2, column : column + side : 2] @ weight[:, :, row, column].T
-                      for row, column in places)
+    weight, around = weight.reshape(len(weight), -1, kernel, kernel), kernel // 2
+    padded, side = np.pad(x, ((around, around), (around, around), (0, 0))), len(x)
+    places = ((row, column) for row in range(kernel) for column in range(kernel))
+    return bias + sum(
+        padded[row : row + side : stride, column : column + side : stride] @ weight[:, :, row, column].T
+        for row, column in places)
 
 
 def neck_run(tensors, stages, half=False):
-    """The stages' tokens to the features of a RepViT whose neck is in the file, by name."""
+    """The stages' tokens to the features, by name, where the neck is in the file. Its products take
+    f16, whatever the tokens are."""
     def product(stage, name):
         weight, bias = (tensors[f"neck.{name}.{part}"].astype(np.float32) for part in ("weight", "bias"))
-        return stage[0] @ weight.T + bias
+        return _rounded(stage[0], half) @ weight.T + bias
 
     hr0, hr1, middle, coarse = map(product, stages, ("hr0", "hr1", "middle", "coarse"))
     feat = middle + coarse.repeat(2, axis=0).repeat(2, axis=1)

@@ -16,8 +16,8 @@ use super::bound_engine::{DeviceTensor, SharedEngine, TensorDesc};
 use cuda::Element;
 use cuda::{Branch, Capturable, Stream, View};
 use kernels::{
-    Attention, BankState, MaskDecoder, MaskDecoderOutputs, MemoryAttention, MemoryAttentionPiece,
-    MemoryEncoder, MemoryKeyProj, RepVitEncoder, Trunk,
+    Attention, BankState, ImageEncoder, MaskDecoder, MaskDecoderOutputs, MemoryAttention,
+    MemoryAttentionPiece, MemoryEncoder, MemoryKeyProj, Trunk,
 };
 
 /// One operation.
@@ -103,7 +103,7 @@ pub enum Op {
     /// A whole image encoder by CUDA kernels.
     Encoder {
         /// The kernels and their weights.
-        encoder: Rc<RepVitEncoder>,
+        encoder: Rc<ImageEncoder>,
         /// The image, normalised and planar.
         image: View,
         /// `feat`, `hr0` and `hr1`.
@@ -230,8 +230,8 @@ impl Program {
 // since nothing takes operations out. An engine's memory is among these views: `enqueue` refuses
 // tensors that its bindings leave out, because another program may bind the engine elsewhere. A
 // trunk keeps its memory; only its choice of kernels changes while it is shared. No memory is
-// pinned: views are device memory. A trunk fills its counters before its first kernel, and no other
-// operation uses them.
+// pinned: views are device memory. A trunk, or an encoder with one, fills its counters before its
+// first kernel, and no other operation uses them.
 unsafe impl Capturable for Program {
     fn enqueue(&mut self, stream: &Stream) -> Result<()> {
         self.ops.iter().try_for_each(|op| op.enqueue(stream))
@@ -254,6 +254,7 @@ unsafe impl Capturable for Program {
     fn cleared(&self) -> Option<View> {
         let trunk = |op: &Op| match op {
             Op::Trunk(trunk) => trunk.counters().cloned(),
+            Op::Encoder { encoder, .. } => encoder.counters().cloned(),
             _ => None,
         };
         self.ops.iter().find_map(trunk)

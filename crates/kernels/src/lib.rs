@@ -12,7 +12,7 @@ frame (u8) ─ Preprocess ─→ image ─ encoder … track ─→ low ─ Mask
                   MemoryEncoder: in place of the memory engine, features and mask logits to a memory
                   TrunkExecutor: Hiera's blocks, between the engines of stem and neck
                   RepVitExecutor: RepViT's blocks, in the same place
-                  RepVitEncoder: all of a RepViT, in place of these engines too
+                  HieraEncoder, RepVitEncoder: all of either, in place of these engines too
 ```
 
 Each value is constructed once for the sizes of a clip. It uploads its tables and fixes all launch
@@ -32,6 +32,7 @@ mod dependent;
 mod device_weights;
 mod gemm;
 mod hiera;
+mod image_encoder;
 mod images;
 mod kernel;
 mod mask;
@@ -43,6 +44,7 @@ mod neck;
 mod preprocess;
 mod repvit;
 pub mod selftest;
+mod stage_maps;
 mod tables;
 mod trunk;
 mod window_attention;
@@ -55,9 +57,10 @@ pub use attention::{Attention, AttentionKernels, AttentionShape, HEAD, Values, W
 pub use bank::BankState;
 pub use gemm::{GemmKernels, GemmLayerNormKernels, GemmLayerNormOperands};
 pub use hiera::{
-    HieraKernels, StandaloneTrunk, TrunkExecutor, TrunkSource, autotune, autotuned_kernels,
-    gemm_shapes,
+    HieraEncoder, HieraKernels, StandaloneTrunk, TrunkExecutor, TrunkSource, autotune,
+    autotuned_kernels, gemm_shapes,
 };
+pub use image_encoder::ImageEncoder;
 pub use images::{Kept, Topic as Source, names};
 pub use mask::{COUNTERS_BYTES, MaskCounts, MaskMaker, NON_FINITE_BYTES};
 pub use mask_decoder::{MaskDecoder, MaskDecoderOutputs};

@@ -214,12 +214,30 @@ impl TrunkExecutor {
     /// # Errors
     /// Those of the driver or of cuBLASLt.
     pub fn enqueue(&self, stream: &Stream) -> Result<()> {
-        // All at once: cuBLASLt clears each before its GEMM, which a recorded graph then leaves
-        // out.
-        self.counters.fill(0, stream)?;
+        self.clear(stream)?;
+        self.enqueue_all(LaunchMode::Ordered, stream)
+    }
+
+    /// Clears the counters, all at once: cuBLASLt clears each before its GEMM, which a recorded
+    /// graph then leaves out.
+    pub(super) fn clear(&self, stream: &Stream) -> Result<()> {
+        Ok(self.counters.fill(0, stream)?)
+    }
+
+    /// Enqueues all blocks behind a kernel that makes their tokens, and in front of which the
+    /// counters were cleared ([`Self::clear`]).
+    ///
+    /// # Errors
+    /// As [`Self::enqueue`].
+    pub(super) fn enqueue_behind_a_kernel(&self, stream: &Stream) -> Result<()> {
+        let mode = if self.pdl.get().norms { LaunchMode::Pdl } else { LaunchMode::Ordered };
+        self.enqueue_all(mode, stream)
+    }
+
+    /// All blocks, the first norm in this mode.
+    fn enqueue_all(&self, first_norm: LaunchMode, stream: &Stream) -> Result<()> {
         if let Some(first) = self.blocks.first() {
-            // A fill precedes it, no kernel.
-            first.norm1.enqueue(&first.x, LaunchMode::Ordered, &self.kernels, stream)?;
+            first.norm1.enqueue(&first.x, first_norm, &self.kernels, stream)?;
         }
         for (at, block) in self.blocks.iter().enumerate() {
             let next = self.blocks.get(at + 1).map(|next| &next.norm1);

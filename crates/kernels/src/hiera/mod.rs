@@ -12,13 +12,16 @@ x (f32) ─ LayerNorm ─ QKV ─ attention ─ projection + x ─ LayerNorm ─
 | `gemm.rs` | a GEMM with its epilogue, by cuBLASLt or by a kernel of this crate |
 | `shapes.rs`, `weights.rs` | GEMM shapes and scratch memory; weights on the device |
 | `block.rs`, `executor.rs` | the layout of the blocks, and their launches |
+| `stem.rs`, `encoder.rs` | image to tokens; all of the encoder |
 | `autotune` | the choice of algorithms and kernels by the time of all blocks |
 
-TensorRT runs the stem before the trunk and the neck after it.
+TensorRT runs stem and neck where a bundle has no weights for their kernels (`cuda/hiera_stem.cu`,
+`cuda/neck.cu`).
 */
 
 mod autotune;
 mod block;
+mod encoder;
 mod executor;
 mod gemm;
 mod kernels;
@@ -28,6 +31,7 @@ mod stem;
 mod weights;
 
 pub use autotune::{StandaloneTrunk, autotune, autotuned_kernels};
+pub use encoder::HieraEncoder;
 pub use executor::{TrunkExecutor, TrunkSource};
 pub use kernels::HieraKernels;
 pub(crate) use selftest::{TOPIC, WHOLE_TRUNK};

@@ -5,11 +5,12 @@ A whole image encoder: stem, blocks and neck, with the maps between them.
 use anyhow::{Context, Result, ensure};
 
 use super::executor::NextSums;
-use super::{HALF, RepVitExecutor, RepVitSource, stem, stem::Stem};
+use super::{RepVitExecutor, RepVitSource, stem, stem::Stem};
 use crate::device_weights::DeviceWeights;
 use crate::kernel::{Chain, Modules};
 use crate::neck::{self, Neck};
-use cuda::{Gpu, LaunchMode, MemoryTag, Stream, View};
+use crate::stage_maps;
+use cuda::{Gpu, LaunchMode, Stream, View};
 use vos::bundle::trunk::{STAGES, StemAndNeck, StemAndNeckWeights};
 
 /// Image to features without an engine. For sm 80 and newer.
@@ -51,14 +52,7 @@ impl RepVitEncoder {
             fits && first == Some([shape.tokens.grid, shape.tokens.columns]),
             "stem and neck have other maps than the blocks between them"
         );
-        let memory = gpu.tagged(MemoryTag::Scratch);
-        let map = |stage: vos::bundle::trunk::MapShape| {
-            View::new(&memory, HALF * stage.grid * stage.grid * stage.columns)
-        };
-        let maps =
-            shape.stages.iter().map(|stage| Ok(map(*stage)?)).collect::<Result<Vec<View>>>()?;
-        let maps: [View; STAGES] =
-            maps.try_into().ok().context("more stages than the neck takes")?;
+        let maps = stage_maps::allocate(gpu, shape)?;
         let modules = Modules::load(gpu, &[stem::MODULE, neck::MODULE], "RepViT's stem and neck")?;
         let mut tensors = stem::laid_out(shape, &weights.stem)?;
         tensors.extend(neck::laid_out(shape, weights)?);

@@ -16,7 +16,7 @@ use super::engines::EncoderEngines;
 use super::loaded_engine::LoadedEngine;
 use cuda::{Gpu, MemoryTag, Stream, View};
 use execution::{DeviceTensor, Op, Program, SharedEngine, TensorDesc};
-use kernels::{AttentionKernels, RepVitEncoder, Trunk};
+use kernels::{AttentionKernels, ImageEncoder, Trunk};
 use tensorrt::{DataType, Mode};
 use vos::bundle::part_graph::{Edge, FEATURES, PartStep, STAGES};
 use vos::bundle::trunk::TrunkBlocks;
@@ -25,7 +25,7 @@ use vos::bundle::{Axis, PartGraph};
 /// The contexts of all parts, or the kernels in their place.
 pub struct Encoder {
     /// Kernels that compute all of it; then there are no parts.
-    whole: Option<Rc<RepVitEncoder>>,
+    whole: Option<Rc<ImageEncoder>>,
     parts: Vec<SharedEngine>,
     part_graph: PartGraph,
     /// Memory of the part graph's edges.
@@ -49,7 +49,7 @@ impl Encoder {
         stream: &Stream,
     ) -> Result<Self> {
         let whole = engines.trunk.as_ref().filter(|_| engines.parts.is_empty());
-        let whole = whole.map(|file| file.lay_out_whole(gpu, scratch, stream)).transpose();
+        let whole = whole.map(|file| file.lay_out_whole(gpu, kernels, scratch, stream)).transpose();
         let whole = whole.context("the encoder's kernels cannot be laid out")?.map(Rc::new);
         let make = |loaded: &LoadedEngine| bind(gpu, loaded, 0, scratch, stream);
         let parts: Vec<SharedEngine> = engines.parts.iter().map(make).collect::<Result<_>>()?;
@@ -84,7 +84,8 @@ impl Encoder {
     /// The library of the trunk's products and its file, where it needs one: "cuBLASLt 13.1.0 (for
     /// CUDA 13), /usr/…/libcublasLt.so.13".
     pub fn products(&self) -> Option<String> {
-        let library = self.trunk.as_ref()?.library()?;
+        let whole = self.whole.as_ref().and_then(|whole| whole.library());
+        let library = whole.or_else(|| self.trunk.as_ref()?.library())?;
         Some(format!("{library}, {}", library.path().display()))
     }
 
@@ -135,7 +136,7 @@ impl Encoder {
 }
 
 /// A tensor of kernels that compute the whole encoder.
-fn tensor_of_kernels(whole: &RepVitEncoder, name: &str) -> Result<TensorDesc> {
+fn tensor_of_kernels(whole: &ImageEncoder, name: &str) -> Result<TensorDesc> {
     let port = whole.shape().ports().into_iter().find(|port| port.name == name);
     let port = port.with_context(|| format!("the encoder has no tensor '{name}'"))?;
     let extent = |axis: &Axis| match axis {
@@ -148,10 +149,7 @@ fn tensor_of_kernels(whole: &RepVitEncoder, name: &str) -> Result<TensorDesc> {
 }
 
 /// The work of such kernels on these tensors.
-fn op_of_kernels(
-    whole: &Rc<RepVitEncoder>,
-    tensors: &[(&'static str, DeviceTensor)],
-) -> Result<Op> {
+fn op_of_kernels(whole: &Rc<ImageEncoder>, tensors: &[(&'static str, DeviceTensor)]) -> Result<Op> {
     let of = |wanted: &str| {
         let found = tensors.iter().find(|(name, _)| *name == wanted);
         let (_, placed) = found.with_context(|| format!("the encoder gets no '{wanted}'"))?;

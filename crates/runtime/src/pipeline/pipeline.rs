@@ -17,6 +17,7 @@ use super::in_flight::InFlightFrame;
 use super::options::Options;
 use super::prepared::{InputBuffer, PreparedRoute};
 use super::tracked_object::{Results, Room, TrackedObject};
+use super::trunk_file::TrunkFile;
 use cuda::nvjpeg::{Decoder, Library, VARIABLE};
 use cuda::{CapturedGraph, Gpu, GpuError, GraphStats, MemoryTag, Stream, View};
 use execution::Program;
@@ -94,7 +95,7 @@ impl Pipeline {
         })?;
         let kernels = Kernels::load(gpu)?;
         let attends = engines.steps.track.variant() == TrackVariant::Segmented
-            || engines.encoder.part_graph.trunk.as_ref().is_some_and(Trunk::is_hiera);
+            || engines.encoder.trunk.as_ref().is_some_and(TrunkFile::is_hiera);
         let attention = attends.then(|| AttentionKernels::load(gpu)).transpose()?;
         let encode = gpu.stream()?;
         // With one frame in flight a second stream could only add waits.

@@ -10,12 +10,12 @@ use anyhow::{Context, Result, ensure};
 use super::encoder::Encoder;
 use super::engines::EncoderEngines;
 use super::features::{FEATURES, FeatureSet};
+use super::trunk_file::TrunkFile;
 use crate::engine::EngineManifest;
 use cuda::{Capturable, CapturedGraph, Gpu, MemoryTag, Stream, View};
 use execution::Program;
 use kernels::AttentionKernels;
 use tensorrt::{DataType, Runtime};
-use vos::bundle::Trunk;
 
 /// The engines of one frame's encoder on a stream of their own. Declared in the order of deletion.
 pub struct StandaloneEncoder {
@@ -45,10 +45,9 @@ impl StandaloneEncoder {
         let roles = manifest.bundle.encoder_parts().iter().map(|part| part.role).collect();
         let engines = EncoderEngines::of(runtime, gpu.facts().sm, dir, manifest, roles)?;
         let kernels = engines
-            .part_graph
             .trunk
             .as_ref()
-            .is_some_and(Trunk::is_hiera)
+            .is_some_and(TrunkFile::is_hiera)
             .then(|| AttentionKernels::load(gpu))
             .transpose()?;
         let stream = gpu.stream()?;

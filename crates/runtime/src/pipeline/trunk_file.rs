@@ -6,13 +6,13 @@ folder's manifest holds its weights' hash and its autotuned choices.
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::engine::{EngineManifest, open_part};
 use cuda::{Gpu, Stream, View};
 use kernels::{
-    AttentionKernels, RepVitEncoder, RepVitExecutor, RepVitSource, Trunk, TrunkExecutor,
-    TrunkSource,
+    AttentionKernels, HieraEncoder, ImageEncoder, RepVitEncoder, RepVitExecutor, RepVitSource,
+    Trunk, TrunkExecutor, TrunkSource,
 };
 use vos::bundle::trunk::{Trunk as TrunkTable, TrunkBlocks};
 use vos::bundle::{MemoryKeyProjWeights, TrunkWeights};
@@ -91,27 +91,44 @@ impl TrunkFile {
         }
     }
 
-    /// Stem, blocks and neck on the device; see [`RepVitEncoder::new`].
+    /// Stem, blocks and neck on the device; see [`HieraEncoder::new`] and [`RepVitEncoder::new`].
     ///
     /// # Errors
-    /// A trunk without stem and neck, weights that are missing or damaged, and those of
-    /// [`RepVitEncoder::new`].
+    /// A trunk without stem and neck, weights that are missing or damaged, and those of the two.
     pub(super) fn lay_out_whole(
         &self,
         gpu: &Gpu,
+        attention: Option<&AttentionKernels>,
         scratch: &View,
         stream: &Stream,
-    ) -> Result<RepVitEncoder> {
-        let (TrunkBlocks::RepVit(blocks), Some(shape)) =
-            (&self.table.blocks, self.table.stem_and_neck())
-        else {
-            bail!("no kernels compute the stem and the neck of a {}", self.table.blocks.kind());
-        };
+    ) -> Result<ImageEncoder> {
+        let shape = self.table.stem_and_neck().context("no kernels compute its stem and neck")?;
         let (file, ends) = (self.open()?, &self.table.ends);
-        let weights = (0..blocks.len()).map(|at| file.repvit_block(at));
-        let weights = &weights.collect::<Result<Vec<_>>>()?[..];
-        let source = RepVitSource { blocks, ends, weights };
-        RepVitEncoder::new(gpu, &source, &shape, &file.stem_and_neck()?, scratch, stream)
+        let outer = file.stem_and_neck()?;
+        let numbers = 0..self.table.blocks.count();
+        match &self.table.blocks {
+            TrunkBlocks::Hiera(blocks) => {
+                let weights = numbers.map(|at| file.hiera_block(at));
+                let weights = &weights.collect::<Result<Vec<_>>>()?[..];
+                let choices = self.manifest.products.as_ref();
+                let source = TrunkSource { blocks, ends, weights, choices };
+                let outer = (&shape, &outer);
+                let run = HieraEncoder::new(gpu, &source, outer, attention, scratch, stream)?;
+                Ok(ImageEncoder::Hiera(Box::new(run)))
+            }
+            TrunkBlocks::RepVit(blocks) => {
+                let weights = numbers.map(|at| file.repvit_block(at));
+                let weights = &weights.collect::<Result<Vec<_>>>()?[..];
+                let source = RepVitSource { blocks, ends, weights };
+                let run = RepVitEncoder::new(gpu, &source, &shape, &outer, scratch, stream)?;
+                Ok(ImageEncoder::RepVit(Box::new(run)))
+            }
+        }
+    }
+
+    /// Whether its blocks have attention, for which they need the attention kernels.
+    pub fn is_hiera(&self) -> bool {
+        self.table.is_hiera()
     }
 
     /// Bytes of scratch memory that it needs.

@@ -6,6 +6,7 @@ sample of a large shape. The slice of attention has the cases of global attentio
 
 mod layernorm_pdl;
 mod stem;
+mod whole_encoder;
 mod whole_trunk;
 
 use anyhow::Result;

@@ -1,17 +1,19 @@
 /*!
 All blocks of a trunk one after the other, with drawn weights. Their time exceeds the sum of their
 kernels' times, as a kernel timed by itself finds its code and data in the caches. No host reference
-computes a whole trunk: launches and a replayed graph must give the same finite numbers.
+computes a whole trunk: launches and a replayed graph must give the same finite numbers. Each trunk
+is also in an encoder with stem and neck.
 */
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, anyhow, ensure};
 
 use super::super::{StandaloneTrunk, TrunkSource, autotune};
-use super::{DRAWN, bytes_of_halves, drawn, halves, repeated};
+use super::{DRAWN, bytes_of_halves, drawn, halves, repeated, whole_encoder};
 use crate::Source;
 use crate::gemm::{GemmKernels, GemmLayerNormKernels};
+use crate::neck;
 use crate::selftest::{Bench, Checked, Launches, POISON, TimedRuns, Topic, bytes_of, compare, row};
 use cuda::cublaslt::{Choices, CublasLt, CublasLtError, PdlKernels};
 use cuda::{CapturedGraph, Missed, Stream};
@@ -21,6 +23,8 @@ use vos::bundle::trunk::{HieraBlock, HieraWeights, LayerBytes, Trunk, TrunkBlock
 const NAME: &str = "trunk whole";
 /// With the choices of an autotuning of [`BUDGET`].
 const CHOSEN: &str = "trunk whole, autotuned";
+/// With the same choices, in an encoder of kernels alone.
+const ENCODER: &str = "hiera encoder, autotuned";
 /// With the custom kernels for all GEMMs that they serve, faster or not.
 const CUSTOM: &str = "trunk whole, custom kernels";
 const CUSTOM_PDL: &str = "trunk whole, other custom kernels, early";
@@ -31,7 +35,7 @@ const BUDGET: Duration = Duration::from_millis(500);
 /// Limit of the relative difference between algorithms and kernels.
 const ALIKE: f64 = 2e-3;
 /// Timed replays, at most: a trunk takes milliseconds.
-const TIMED: usize = 5;
+pub(super) const TIMED: usize = 5;
 
 /// A Hiera as SAM 2.1 has it (sam2/configs/sam2.1), at a side of the first map.
 struct Model {
@@ -157,6 +161,8 @@ pub(crate) const TOPIC: Topic = Topic {
         Source::GemmHopperBias,
         Source::AttentionHopper,
         Source::Attention,
+        Source::HieraStem,
+        neck::MODULE,
     ],
     used_by: Some("an encoder whose trunk is ours"),
     needs_cublaslt: true,
@@ -174,14 +180,15 @@ fn judge(bench: &Bench) -> Result<(), String> {
     let custom = [(CUSTOM, false, PdlKernels::default()), (CUSTOM_PDL, true, PdlKernels::ALL)];
     let custom = if gemms || norms { &custom[..] } else { &[] };
     let cases =
-        bench.planned(&MODELS, |model| (model.grid * model.grid * model.columns, 2 + custom.len()));
+        bench.planned(&MODELS, |model| (model.grid * model.grid * model.columns, 3 + custom.len()));
     let seed = bench.seed;
     let make = |model: &&Model| {
         let trunk = model.trunk();
         let drawn = Drawn::new(seed, trunk.blocks.hiera().unwrap_or_default());
-        (trunk, drawn)
+        let outer = whole_encoder::Drawn::new(seed, &trunk);
+        (trunk, drawn, outer)
     };
-    bench.each(&cases, make, |model, (trunk, drawn)| {
+    bench.each(&cases, make, |model, (trunk, drawn, outer)| {
         let blocks = trunk.blocks.hiera().unwrap_or_default();
         let weights = drawn.blocks(blocks);
         let (ends, weights) = (&trunk.ends, &weights[..]);
@@ -197,10 +204,21 @@ fn judge(bench: &Bench) -> Result<(), String> {
             let checked = check(bench, alone, &mut found)?;
             alike(&found, &tokens).map(|()| checked)
         };
-        let chosen =
-            autotune(bench.gpu, &TrunkSource { blocks, ends, weights, choices: None }, BUDGET)
-                .and_then(|choices| as_first(&laid_out(Some(&choices))?));
+        let source = TrunkSource { blocks, ends, weights, choices: None };
+        let (chosen, encoder) = match autotune(bench.gpu, &source, BUDGET) {
+            Ok(choices) => {
+                let choices = Some(&choices);
+                let source = TrunkSource { choices, ..source };
+                let encoder = outer.and_then(|outer| whole_encoder::check(bench, &source, &outer));
+                (laid_out(choices).and_then(|alone| as_first(&alone)), encoder)
+            }
+            Err(error) => {
+                let again = anyhow!("{error:#}");
+                (Err(error), Err(again))
+            }
+        };
         bench.found(row(CHOSEN, model.name, chosen));
+        bench.found(row(ENCODER, model.name, encoder));
         for (name, last, pdl) in custom.iter().copied() {
             let checked = laid_out(None).and_then(|alone| {
                 alone.executor.use_pdl(pdl);

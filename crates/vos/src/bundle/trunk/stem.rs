@@ -19,7 +19,7 @@ const MOST_MIDDLE: usize = 24;
 const MOST_TOKEN: usize = 48;
 /// Side of the patches that the kernel of a Hiera's stem takes, and most columns of its tokens.
 const KERNEL: usize = 7;
-const MOST_EMBEDDED: usize = 256;
+const MOST_EMBEDDED: usize = 240;
 
 /// What makes tokens of an image, a token of 4 × 4 pixels. A RepViT has convolutions, a Hiera
 /// patches.

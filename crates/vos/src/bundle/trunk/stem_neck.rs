@@ -197,12 +197,16 @@ mod tests {
     use super::*;
     use crate::bundle::{Bundle, FusedPart};
 
-    /// A bundle whose encoder the kernels compute as a whole.
+    /// A bundle whose encoder the kernels compute as a whole, with a RepViT.
     fn whole() -> (Manifest, StemAndNeck) {
+        whole_of(repvit(), StemShape::Convolutions { middle: 8 })
+    }
+
+    /// With these blocks behind that stem.
+    fn whole_of(mut trunk: Trunk, stem: StemShape) -> (Manifest, StemAndNeck) {
         let mut manifest =
             Bundle::open("../../onnx/bundles/edgetam_mini_256_fp32".as_ref()).unwrap().manifest;
-        let mut trunk = repvit();
-        trunk.stem = Some(StemShape::Convolutions { middle: 8 });
+        trunk.stem = Some(stem);
         trunk.neck = Some(NeckShape { hr0: 6, hr1: 12, feat: 48 });
         let both = trunk.stem_and_neck().unwrap();
         manifest.trunk = Some(trunk);
@@ -228,6 +232,31 @@ mod tests {
         assert_eq!((found.dtype, &found.shape), (Dtype::F16, &vec![16, 72]));
         assert!(tensors.iter().any(|tensor| tensor.name == "neck.coarse.bias"));
         assert!(!Trunk::tensors(&repvit()).iter().any(|tensor| tensor.name.starts_with("neck")));
+    }
+
+    #[test]
+    fn hieras_stem_embeds_patches_and_its_tokens_are_floats() {
+        let (manifest, both) = whole_of(small(), StemShape::Patches { kernel: 7 });
+        manifest.trunk.as_ref().unwrap().check_against(&manifest).unwrap();
+        assert_eq!((both.dtype, both.side()), (DType::F32, 64));
+        let neck = 2 * (256 * 8 * 6 + 64 * 16 * 12 + 16 * 32 * 48 + 4 * 64 * 48);
+        assert_eq!(both.flops(), 2 * 256 * 147 * 8 + neck);
+        let tensors = Trunk::tensors(manifest.trunk.as_ref().unwrap());
+        let shape = |name: &str| {
+            let found = tensors.iter().find(|tensor| tensor.name == name).unwrap();
+            (found.dtype, found.shape.clone())
+        };
+        assert_eq!(shape("stem.patch.weight"), (Dtype::F16, vec![8, 147]));
+        assert_eq!(shape("stem.patch.bias"), (Dtype::F32, vec![8]));
+        assert_eq!(shape("stem.position"), (Dtype::F16, vec![16, 16, 8]));
+        let text = toml::to_string(manifest.trunk.as_ref().unwrap()).unwrap();
+        assert!(text.contains("[stem]\nkernel = 7\n"), "{text}");
+        assert_eq!(toml::from_str::<Trunk>(&text).unwrap(), manifest.trunk.unwrap());
+        let (mut other, _) = whole_of(small(), StemShape::Patches { kernel: 7 });
+        other.trunk.as_mut().unwrap().stem = Some(StemShape::Patches { kernel: 9 });
+        let error = other.trunk.as_ref().unwrap().check_against(&other).unwrap_err();
+        let said = "8 columns of patches of 9 pixels a side, expected at most 240 of 7";
+        assert!(format!("{error:#}").contains(said), "{error:#}");
     }
 
     #[test]
