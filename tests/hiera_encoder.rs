@@ -62,11 +62,11 @@ impl Setting {
     }
 
     /// Engines, with the weights beside them as a build leaves them.
-    fn engines(&self, encoder: &[Role]) {
+    fn engines(&self, encoder: &[Role], precision: Precision) {
         let _ = fs::remove_dir_all(self.path("engines"));
         let plans: Vec<_> = encoder.iter().chain(&STEPS).map(|role| (*role, "ok")).collect();
         let engines = Engines::of(&self.path("engines"), &self.path(KERNELS));
-        let dir = engines.write_live(Precision::Fp16, &plans);
+        let dir = engines.write_live(precision, &plans);
         fs::copy(self.path(KERNELS).join(WEIGHTS), dir.join(WEIGHTS)).unwrap();
     }
 
@@ -91,7 +91,7 @@ fn kernels_alone_give_the_masks_of_the_whole() {
     let mut cpu = bench(&setting.split, &setting.path("cpu"));
     cpu.arg("--save-masks").arg("--onnx-dir").arg(setting.path(WHOLE));
     cpu.args(["--imgsz", "64"]).assert().success();
-    setting.engines(&[]);
+    setting.engines(&[], Precision::Fp16);
     let log = setting.path("log");
     setting.gpu("kernels").env("FAKE_CUDA_LOG", &log).assert().success();
     assert_eq!(setting.backend("kernels"), "tensorrt 8.6.1 fp16 per-fill-level encoder graph");
@@ -112,9 +112,9 @@ fn kernels_alone_give_the_masks_of_the_whole() {
         assert!(setting.frames(out) == kernels, "{out}");
     }
     // Engines that somebody built run in their place.
-    setting.engines(&PARTS);
+    setting.engines(&PARTS, Precision::Fp32);
     setting.gpu("engines").assert().success();
-    assert_eq!(setting.backend("engines"), "tensorrt 8.6.1 fp16 per-fill-level trunk graph");
+    assert_eq!(setting.backend("engines"), "tensorrt 8.6.1 fp32 per-fill-level trunk graph");
     let iou = lowest_iou(&setting.frames("engines"), &kernels);
     assert!(iou > 0.95, "{iou}");
 }
@@ -123,27 +123,28 @@ fn kernels_alone_give_the_masks_of_the_whole() {
 #[test]
 fn a_recording_of_all_kernels_clears_the_counters_once() {
     let Some(setting) = Setting::new() else { return };
-    setting.engines(&[]);
+    setting.engines(&[], Precision::Fp16);
     let log = setting.path("log");
-    let recorded = |out: &str, library: &str| {
+    let recorded = |out: &str, library: &str, flags: &[&str]| {
         let _ = fs::remove_file(&log);
         let mut command = setting.gpu(out);
         command.env("FAKE_CUBLASLT_FAULT", library).env("FAKE_CUDA_LOG", &log);
-        command.assert().success();
+        command.args(flags).assert().success();
         let text = fs::read_to_string(&log).unwrap();
         let lines = text.lines().filter(|line| line.starts_with("instantiate"));
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
-    let plain = recorded("plain", "");
+    let plain = recorded("plain", "", &[]);
     assert!(!plain.is_empty());
-    assert_eq!(recorded("counted", "counts"), plain);
-    assert!(setting.frames("counted") == setting.frames("plain"));
+    assert_eq!(recorded("counted", "counts", &[]), plain);
+    assert!(recorded("calls", "counts", &["--no-cuda-graphs"]).is_empty());
+    assert!(setting.frames("counted") == setting.frames("calls"));
 }
 
 #[test]
 fn a_missing_cublaslt_is_said() {
     let Some(setting) = Setting::new() else { return };
-    setting.engines(&[]);
+    setting.engines(&[], Precision::Fp16);
     let mut command = setting.gpu("refused");
     command.env("SEGTRT_CUBLASLT_LIB", setting.path("none")).assert().code(1);
     let table = setting.path("refused").join("sav_benchmark_summary.csv");

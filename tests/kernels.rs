@@ -148,6 +148,8 @@ fn large_cases_can_be_left_out_and_are_counted() {
     // Narrow ones of both types, and one as wide as tiny's.
     let (necks, of_necks) = of("neck", "30000", "1");
     assert_eq!(necks, ["neck"; 3]);
+    let (stems, of_stems) = of("stem", "20000", "1");
+    assert_eq!(stems, ["hiera stem"; 2]);
     for modes in ["mask decoder modes", "memory encoder modes"] {
         assert!(kernels.iter().chain(&encoder).any(|kernel| kernel == modes), "{modes}");
     }
@@ -171,15 +173,18 @@ fn large_cases_can_be_left_out_and_are_counted() {
     assert!(cases.iter().all(|case| !case.contains("3840x2160") && !case.contains("at 1024")));
     assert_eq!(report["max_elements"], 128_000);
 
-    let (fewer, less) =
-        of(&format!("{others},attention,memory-attention,memory-encoder,repvit,neck"), "1", "1");
+    let (fewer, less) = of(
+        &format!("{others},attention,memory-attention,memory-encoder,repvit,neck,stem"),
+        "1",
+        "1",
+    );
     assert_eq!(fewer.iter().filter(|kernel| *kernel == "mask").count(), 2);
     assert_eq!(fewer.iter().filter(|kernel| *kernel == "mask counts").count(), 8);
     assert_eq!(fewer.len(), 10, "masks of one word: {fewer:?}");
     let all = |report: &Value| {
         report["left_out"].as_u64().unwrap() + report["rows"].as_array().unwrap().len() as u64
     };
-    let every = [&report, &attentions, &attended, &encoders, &repvits, &of_necks]
+    let every = [&report, &attentions, &attended, &encoders, &repvits, &of_necks, &of_stems]
         .map(all)
         .iter()
         .sum::<u64>();

@@ -34,5 +34,5 @@ pub use autotune::{StandaloneTrunk, autotune, autotuned_kernels};
 pub use encoder::HieraEncoder;
 pub use executor::{TrunkExecutor, TrunkSource};
 pub use kernels::HieraKernels;
-pub(crate) use selftest::{TOPIC, WHOLE_TRUNK};
+pub(crate) use selftest::{STEM, TOPIC, WHOLE_TRUNK};
 pub use shapes::gemm_shapes;

@@ -61,6 +61,7 @@ pub const TOPICS: &[Topic] = &[
     memory_encoder::selftest::TOPIC,
     repvit::selftest::TOPIC,
     neck::selftest::TOPIC,
+    crate::hiera::STEM,
     crate::hiera::TOPIC,
     nvjpeg::TOPIC,
     crate::gemm::TOPIC,

@@ -21,6 +21,7 @@ use crate::window_attention::selftest as windows;
 use cuda::{LaunchMode, Stream, View};
 use vos::noise::Noise;
 
+pub(crate) use stem::TOPIC as STEM;
 pub(crate) use whole_trunk::TOPIC as WHOLE_TRUNK;
 
 /// Compared rows of a large tensor, about.
@@ -63,14 +64,13 @@ const POOLS: [(usize, usize); 5] = [(128, 192), (64, 384), (32, 768), (3, 8), (7
 
 pub(crate) const TOPIC: Topic = Topic {
     word: "hiera",
-    help: "Stem, LayerNorm, GELU, max pooling and window attention of a Hiera",
+    help: "LayerNorm, GELU, max pooling and window attention of a Hiera block",
     name: "Hiera",
     sources: &[
         Source::WindowAttention,
         Source::WindowAttentionHopper,
         Source::Hiera,
         Source::HieraHopper,
-        Source::HieraStem,
     ],
     used_by: Some("an encoder whose trunk is ours"),
     needs_cublaslt: false,
@@ -101,7 +101,6 @@ fn judge(bench: &Bench) {
     let activated = bench.planned(GELUS, |(count, columns)| (count * columns, 1));
     let pooled = bench.planned(POOLS, |(side, columns)| (side * side * columns, 1));
     let windows = windows::planned(bench, &kernels);
-    let stems = stem::planned(bench);
     let seed = bench.seed;
     bench.each(
         &normalized,
@@ -137,7 +136,6 @@ fn judge(bench: &Bench) {
         },
     );
     windows::judge(bench, windows);
-    stem::judge(bench, &stems);
 }
 
 /// So many bytes of the drawn ones, repeated.
