@@ -147,7 +147,7 @@ impl Model {
 
 pub(crate) const TOPIC: Topic = Topic {
     word: "trunk",
-    help: "All Hiera blocks in sequence",
+    help: "All Hiera blocks in sequence, alone and with stem and neck",
     name: "whole trunks",
     sources: &[
         Source::GemmLayernormHopper96,

@@ -185,7 +185,8 @@ fn each_release_gets_what_it_can_do() {
 fn no_engine_of_an_encoder_is_built_where_kernels_compute_all_of_it() {
     let mut bundle = Bundle::open("../../tests/data/fused".as_ref()).unwrap().manifest;
     bundle.model.precision = "fp16".to_owned();
-    let (stem, neck) = (StemShape { middle: 8 }, NeckShape { hr0: 8, hr1: 16, feat: 64 });
+    let (stem, neck) =
+        (StemShape::Convolutions { middle: 8 }, NeckShape { hr0: 8, hr1: 16, feat: 64 });
     bundle.trunk = Some(Trunk { stem: Some(stem), neck: Some(neck), ..repvit() });
     let is_built = |sm, precision| {
         roles(TrackVariant::PerFillLevel, &bundle, sm, precision).contains(&Role::Encoder)
