@@ -137,6 +137,8 @@ fn a_fault_in_the_memory_attention_is_found() {
         ("attention_mlp_has_no_relu", "tokens"),
         ("attention_hopper_mlp_has_no_relu", "tokens"),
         ("attention_forgets_the_residual", "tokens"),
+        ("hopper_mlp_has_no_relu", "tokens"),
+        ("hopper_mlp_forgets_the_residual", "tokens"),
     ];
     let dir = tempfile::tempdir().unwrap();
     for (fault, of) in faults {
@@ -159,6 +161,7 @@ fn a_fault_in_the_memory_encoder_is_found() {
         ("memory_of_a_soft_mask", "tokens"),
         ("memory_is_shifted_by_a_column", "tokens"),
         ("memory_of_score_0_is_present", "tokens"),
+        ("hopper_mlp_of_score_0_is_present", "tokens"),
         ("memory_forgets_the_splits_scale", "latents of all tokens"),
         ("memory_windows_in_the_wrong_order", "latents of windows"),
     ];

@@ -207,6 +207,14 @@ impl Kernel {
         Self { function: self.function.taking(shared), threads: self.threads }
     }
 
+    /// Clusters of so many blocks, which the kernel was compiled for, that the GPU holds at once.
+    ///
+    /// # Errors
+    /// Those of [`Function::resident_clusters`].
+    pub fn resident_clusters(&self, blocks: u32) -> Result<usize> {
+        Ok(self.function.resident_clusters(self.threads, blocks)? as usize)
+    }
+
     /// Enqueues a launch as the next one of a chain.
     ///
     /// # Errors

@@ -40,6 +40,7 @@ mod mask_decoder;
 mod memory_attention;
 mod memory_encoder;
 mod memory_key_proj;
+mod mlp;
 mod neck;
 mod preprocess;
 mod repvit;

@@ -30,6 +30,9 @@
     X(attention_mlp_has_no_relu) \
     X(attention_hopper_mlp_has_no_relu) \
     X(attention_forgets_the_residual) \
+    X(hopper_mlp_has_no_relu) \
+    X(hopper_mlp_forgets_the_residual) \
+    X(hopper_mlp_of_score_0_is_present) \
     X(repvit_is_shifted_by_a_column) \
     X(repvit_block_has_no_gate) \
     X(repvit_sums_edges_as_inner) \

@@ -11,8 +11,13 @@ static void prefetch_far_line(const void* from) { (void)*(volatile const unsigne
 #include "../../emulate/gemm_layernorm.h"
 #include "gemm_layernorm_hopper.cu.instances"
 }  // namespace norms
+namespace mlps {
+#include "../../emulate/mlp_hopper.h"
+#include "mlp_hopper.cu.instances"
+}  // namespace mlps
 
 static const Kernel KERNELS[] = {
+    CLUSTER(mlps, mlp_hopper, 4),
     CLUSTER(products, gemm_bias_gelu_128_by_2, 2),
     CLUSTER(products, gemm_bias_gelu_192_by_2, 2),
     CLUSTER(products, gemm_bias_gelu_128_by_4, 4),

@@ -20,6 +20,7 @@ use anyhow::{Context, Result, bail};
 
 use super::gemm::GemmKernels;
 use super::kernel::Chain;
+use super::mlp::{Activation, HopperMlp, MlpOperands};
 use super::{int, need_exactly};
 use cuda::{Gpu, LaunchMode, MemoryTag, Stream, View};
 use launches::{Kernels, Source};
@@ -31,7 +32,7 @@ use weights::{Layer, Weights};
 const HALF: usize = 2;
 /// What vector loads need.
 const ALIGNMENT: usize = 16;
-/// Tokens from which on Hopper has its own matmul: rows of one of its clusters.
+/// Tokens from which on Hopper has its own matmul where it has no MLP: rows of one of its clusters.
 const HOPPER_TOKENS: usize = 256;
 
 /// What lies in front of an attention, or behind the last.
@@ -53,6 +54,8 @@ pub enum MemoryAttentionPiece {
 pub struct MemoryAttention {
     shape: MemoryAttentionShape,
     kernels: Kernels,
+    /// Hopper's MLP, and where its clusters do not fit, Hopper's matmul.
+    hopper_mlp: Option<HopperMlp>,
     hopper_up: Option<GemmKernels>,
     weights: Weights,
     /// Tokens behind an attention to the bank; their norm; the MLP's hidden columns.
@@ -62,8 +65,8 @@ pub struct MemoryAttention {
 }
 
 impl MemoryAttention {
-    /// Loads the kernels, for sm 80 and newer, and brings the weights to the device. On Hopper one of
-    /// an MLP's matmuls is another kernel's.
+    /// Loads the kernels, for sm 80 and newer, and brings the weights to the device. On Hopper an MLP
+    /// is one kernel, or one of its matmuls is another kernel's.
     ///
     /// # Errors
     /// A shape that the kernels do not take, weights of another size, a driver that refuses the
@@ -79,10 +82,13 @@ impl MemoryAttention {
         int(tokens * HIDDEN, "the number of hidden elements")?;
         let memory = gpu.tagged(MemoryTag::Scratch);
         let halves = |columns: usize| View::new(&memory, HALF * tokens * columns);
+        let hopper_mlp = HopperMlp::load_if_useful(gpu, tokens);
+        let alone = hopper_mlp.is_none() && tokens >= HOPPER_TOKENS;
         Ok(Self {
             shape,
             kernels: Kernels::load(gpu)?,
-            hopper_up: if tokens < HOPPER_TOKENS { None } else { launches::hopper_up(gpu) },
+            hopper_mlp,
+            hopper_up: if alone { launches::hopper_up(gpu) } else { None },
             weights: Weights::load(gpu, shape, weights, stream)?,
             sum: halves(WIDTH)?,
             normed: halves(WIDTH)?,
@@ -117,7 +123,7 @@ impl MemoryAttention {
     /// what was `attended` to, f16 `[tokens, 256]` of self-attention or `[tokens, 64]` of the bank.
     /// `y` f16 `[tokens, 256]` are the next piece's x, which must not be this one's. `projected` f16
     /// `[3, tokens, 256]` are queries, keys and values; of [`MemoryAttentionPiece::Query`] queries
-    /// alone. 1 launch, 5 with an MLP; may be recorded.
+    /// alone. 1 launch, 5 with an MLP, 4 on Hopper; may be recorded.
     ///
     /// # Errors
     /// Views of another size or at odd addresses, a layer that there is not, or what the driver
@@ -202,6 +208,20 @@ impl MemoryAttention {
     ) -> Result<()> {
         self.add_product(memory, (&layer.value, MEMORY), x, &self.sum, chain)?;
         self.normalize(&self.sum, &layer.norm3, &self.normed, chain)?;
+        if let Some(mlp) = &self.hopper_mlp {
+            let operands = MlpOperands {
+                tokens: self.tokens(),
+                hidden: HIDDEN,
+                activation: Activation::Relu,
+                x: &self.normed,
+                up: &layer.up,
+                down: &layer.down,
+                residual: &self.sum,
+                out: y,
+                memory: None,
+            };
+            return mlp.enqueue(&operands, chain);
+        }
         self.mlp_up(&self.normed, layer, chain)?;
         self.add_product(&self.hidden, (&layer.down, HIDDEN), &self.sum, y, chain)
     }

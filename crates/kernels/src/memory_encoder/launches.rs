@@ -16,10 +16,11 @@ use super::weights::{Block, Convolution, Join, Latents, Layer};
 use crate::device_weights::Affine;
 use crate::images::Topic;
 use crate::kernel::{Chain, Kernel, Modules, arguments};
+use crate::mlp::{Activation, MlpMemory, MlpOperands};
 use crate::{blocks, int};
 use cuda::{Gpu, View};
 use vos::bundle::MemoryEncoderShape;
-use vos::bundle::memory_encoder::LATENTS;
+use vos::bundle::memory_encoder::{HIDDEN, LATENTS};
 
 #[derive(Debug)]
 pub(super) struct Kernels {
@@ -178,6 +179,9 @@ impl MemoryEncoder {
     /// A block's MLP, in place.
     pub(super) fn convnext_mlp(&self, block: &Block, chain: &Chain) -> Result<()> {
         let Scratch { x, y, .. } = &self.scratch;
+        if let Some(mlp) = &self.hopper_mlp {
+            return mlp.enqueue(&self.mlp_operands(block, x, None), chain);
+        }
         let args = arguments!(
             ["memory_encoder_convnext_mlp"];
             View(y),
@@ -204,6 +208,11 @@ impl MemoryEncoder {
         chain: &Chain,
     ) -> Result<()> {
         let Scratch { x, y, .. } = &self.scratch;
+        if let Some(mlp) = &self.hopper_mlp {
+            let absent = &self.weights.absent;
+            let projection = MlpMemory { product: &self.weights.out, score, absent };
+            return mlp.enqueue(&self.mlp_operands(block, memory, Some(projection)), chain);
+        }
         let Affine { weight, bias } = &self.weights.out;
         let args = arguments!(
             ["memory_encoder_convnext_mlp_proj"];
@@ -223,6 +232,26 @@ impl MemoryEncoder {
         // SAFETY: as in `mix`, memory_encoder_convnext_mlp_proj's own; the score was measured in
         // `enqueue`, as was the memory, unless it is the scratch's.
         unsafe { self.kernels.convnext_mlp_proj.launch(self.mixing()?, &args, chain) }
+    }
+
+    fn mlp_operands<'a>(
+        &'a self,
+        block: &'a Block,
+        out: &'a View,
+        memory: Option<MlpMemory<'a>>,
+    ) -> MlpOperands<'a> {
+        let Scratch { x, y, .. } = &self.scratch;
+        MlpOperands {
+            tokens: self.tokens(),
+            hidden: HIDDEN,
+            activation: Activation::Gelu,
+            x: y,
+            up: &block.up,
+            down: &block.down,
+            residual: x,
+            out,
+            memory,
+        }
     }
 
     /// Latents read all tokens of the memory.

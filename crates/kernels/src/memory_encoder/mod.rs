@@ -21,6 +21,7 @@ mod weights;
 use anyhow::Result;
 
 use super::kernel::Chain;
+use super::mlp::HopperMlp;
 use super::{Output, int, need_exactly};
 use cuda::{Element, Gpu, LaunchMode, Stream, View};
 use launches::Kernels;
@@ -40,6 +41,8 @@ const ALIGNMENT: usize = 16;
 pub struct MemoryEncoder {
     shape: MemoryEncoderShape,
     kernels: Kernels,
+    /// Hopper's MLP.
+    hopper_mlp: Option<HopperMlp>,
     weights: Weights,
     scratch: Scratch,
 }
@@ -65,6 +68,7 @@ impl MemoryEncoder {
         Ok(Self {
             shape,
             kernels: Kernels::load(gpu, shape)?,
+            hopper_mlp: HopperMlp::load_if_useful(gpu, shape.tokens()),
             weights: Weights::load(gpu, shape, weights, stream)?,
             scratch: Scratch::new(gpu, shape)?,
         })

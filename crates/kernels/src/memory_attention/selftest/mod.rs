@@ -11,6 +11,7 @@ use rayon::prelude::*;
 
 use super::launches::{MODULES, hopper_up};
 use crate::images::Topic as Source;
+use crate::mlp::HopperMlp;
 use crate::selftest::chain_modes::{self, Chained};
 use crate::selftest::{Bench, Checked, Limits, POISON, Topic, bytes_of, row};
 use crate::{MemoryAttention, MemoryAttentionPiece};
@@ -56,7 +57,7 @@ pub(crate) const TOPIC: Topic = Topic {
     word: "memory-attention",
     help: "Norms, projections and MLPs of the memory attention",
     name: "the memory attention's layers",
-    sources: &[MODULES[0], MODULES[1], Source::GemmHopperBias],
+    sources: &[MODULES[0], MODULES[1], Source::GemmHopperBias, Source::MlpHopper],
     used_by: Some("a memory attention whose layers are ours"),
     needs_cublaslt: false,
     judge: |bench| {
@@ -66,11 +67,14 @@ pub(crate) const TOPIC: Topic = Topic {
 };
 
 fn judge(bench: &Bench) {
-    let hopper = hopper_up(bench.gpu);
     let with_mlp = || PIECES.iter().enumerate().filter(|(_, (piece, _))| has_mlp(*piece));
-    let on_hopper = if hopper.is_some() { with_mlp().count() } else { 0 };
-    let rows = PIECES.len() + on_hopper + chain_modes::rows(bench);
-    let cases = bench.planned(CASES, |case| (case.shape.tokens() * WIDTH, rows));
+    let hopper = hopper_up(bench.gpu);
+    let fused = |case: &Case| HopperMlp::load_if_supported(bench.gpu, case.shape.tokens());
+    let cases = bench.planned(CASES, |case| {
+        let on_hopper = usize::from(hopper.is_some()) + usize::from(fused(case).is_some());
+        let rows = PIECES.len() + on_hopper * with_mlp().count() + chain_modes::rows(bench);
+        (case.shape.tokens() * WIDTH, rows)
+    });
     let seed = bench.seed;
     bench.each(
         &cases,
@@ -82,21 +86,30 @@ fn judge(bench: &Bench) {
             (drawn, expected)
         },
         |case, (drawn, expected)| {
-            let mut work = match Work::new(bench, &drawn) {
-                Ok(work) => work,
+            let works =
+                Work::new(bench, &drawn).and_then(|one| Ok([one, Work::new(bench, &drawn)?]));
+            let [mut old, mut work] = match works {
+                Ok(works) => works,
                 Err(error) => return bench.found(row(NAME, case.name, Err(error))),
             };
             // First as any GPU computes it.
-            work.attention.hopper_up = None;
+            (old.attention.hopper_mlp, old.attention.hopper_up) = (None, None);
             for ((piece, name), expected) in PIECES.iter().zip(&expected) {
                 let name = format!("{}, {name}", case.name);
-                bench.found(row(NAME, &name, check(bench, &work, *piece, expected)));
+                bench.found(row(NAME, &name, timed(bench, &old, *piece, expected)));
             }
-            if hopper.is_some() {
-                work.attention.hopper_up.clone_from(&hopper);
-                for (at, (piece, name)) in with_mlp() {
-                    let name = format!("{}, {name}, on Hopper", case.name);
-                    bench.found(row(NAME, &name, check(bench, &work, *piece, &expected[at])));
+            // Then Hopper's matmul of an MLP and Hopper's MLP, at any size, in turn.
+            old.attention.hopper_up.clone_from(&hopper);
+            work.attention.hopper_mlp = fused(case);
+            for (at, (piece, name)) in with_mlp() {
+                let [first, second] = in_turn(bench, [&old, &work], *piece, &expected[at]);
+                if hopper.is_some() {
+                    let name = format!("{}, {name}, matmul on Hopper", case.name);
+                    bench.found(row(NAME, &name, first));
+                }
+                if work.attention.hopper_mlp.is_some() {
+                    let name = format!("{}, {name}, MLP on Hopper", case.name);
+                    bench.found(row(NAME, &name, second));
                 }
             }
             work.modes(bench, case.name, &drawn);
@@ -176,6 +189,37 @@ impl Work {
     }
 }
 
+fn timed(
+    bench: &Bench,
+    work: &Work,
+    piece: MemoryAttentionPiece,
+    expected: &Expected,
+) -> Result<Checked> {
+    let mut checked = check(bench, work, piece, expected)?;
+    checked.timing = bench.time_recorded(bench.runs, |stream| work.enqueue(piece, stream))?;
+    Ok(checked)
+}
+
+/// Two ways to compute a piece, with times that are taken in turn.
+fn in_turn(
+    bench: &Bench,
+    works: [&Work; 2],
+    piece: MemoryAttentionPiece,
+    expected: &Expected,
+) -> [Result<Checked>; 2] {
+    let mut all = works.map(|work| check(bench, work, piece, expected));
+    let [first, second] = works.map(|work| move |stream: &Stream| work.enqueue(piece, stream));
+    match bench.time_in_turn(bench.runs, first, second) {
+        Ok(times) => {
+            for (checked, timing) in all.iter_mut().flatten().zip(times) {
+                checked.timing = timing;
+            }
+        }
+        Err(error) => all = [0, 1].map(|_| Err(anyhow::anyhow!("{error:#}"))),
+    }
+    all
+}
+
 fn check(
     bench: &Bench,
     work: &Work,
@@ -190,7 +234,6 @@ fn check(
             checked.not_repeated();
         }
     }
-    checked.timing = bench.time_recorded(bench.runs, |stream| work.enqueue(piece, stream))?;
     Ok(checked)
 }
 

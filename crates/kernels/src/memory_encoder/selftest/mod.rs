@@ -5,6 +5,7 @@ without.
 */
 
 mod drawn;
+mod mlp;
 mod reference;
 
 use anyhow::Result;
@@ -13,6 +14,8 @@ use rayon::prelude::*;
 
 use super::launches::MODULES;
 use crate::MemoryEncoder;
+use crate::images::Topic as Source;
+use crate::mlp::HopperMlp;
 use crate::selftest::chain_modes::{self, Chained};
 use crate::selftest::{Bench, Checked, Limits, POISON, Topic, bytes_of, row};
 use cuda::{LaunchMode, Stream, View};
@@ -82,11 +85,16 @@ impl Case {
     }
 }
 
+const SOURCES: [Source; 6] = {
+    let [a, b, c, d, e] = MODULES;
+    [a, b, c, d, e, Source::MlpHopper]
+};
+
 pub(crate) const TOPIC: Topic = Topic {
     word: "memory-encoder",
     help: "The memory encoder",
     name: "the memory encoder",
-    sources: &MODULES,
+    sources: &SOURCES,
     used_by: Some("a memory encoder that is ours"),
     needs_cublaslt: false,
     judge: |bench| {
@@ -96,9 +104,14 @@ pub(crate) const TOPIC: Topic = Topic {
 };
 
 fn judge(bench: &Bench) {
+    let hopper = |case: &Case| HopperMlp::load_if_supported(bench.gpu, case.shape().tokens());
     // The memory in front of latents.
     let cases = bench.planned(CASES, |case| {
-        (case.shape().tokens() * DEPTH, case.frames.len() + chain_modes::rows(bench))
+        let on_hopper = match mlp::rows(case) {
+            1.. if hopper(case).is_some() => 1 + mlp::rows(case),
+            _ => 0,
+        };
+        (case.shape().tokens() * DEPTH, case.frames.len() + on_hopper + chain_modes::rows(bench))
     });
     let seed = bench.seed;
     bench.each(
@@ -110,14 +123,33 @@ fn judge(bench: &Bench) {
             (drawn, expected)
         },
         |case, (drawn, expected)| {
-            let work = match Work::new(bench, &drawn) {
-                Ok(work) => work,
+            let works =
+                Work::new(bench, &drawn).and_then(|one| Ok([one, Work::new(bench, &drawn)?]));
+            let [mut old, mut work] = match works {
+                Ok(works) => works,
                 Err(error) => return bench.found(row(NAME, case.name, Err(error))),
             };
-            for (frame, expected) in case.frames.iter().zip(expected) {
+            // First as any GPU computes it.
+            old.encoder.hopper_mlp = None;
+            for (frame, expected) in case.frames.iter().zip(&expected) {
                 let name = format!("{}, {}", case.name, frame.name);
-                let checked = check(bench, &drawn, &work, frame, &expected);
+                let checked = check(bench, &drawn, &old, frame, expected);
                 bench.found(row(NAME, &name, checked));
+            }
+            // Then the last frame with Hopper's MLP, at any size; latents come behind it.
+            work.encoder.hopper_mlp = hopper(case);
+            let last = case.frames.last().zip(expected.last());
+            let on_hopper = work.encoder.hopper_mlp.is_some() && mlp::rows(case) > 0;
+            if let Some((frame, expected)) = last.filter(|_| on_hopper) {
+                let name = format!("{}, {}, MLP on Hopper", case.name, frame.name);
+                let checked = check(bench, &drawn, &work, frame, expected);
+                bench.found(row(NAME, &name, checked));
+                mlp::judge(bench, case, [&old, &work]);
+            } else if let Some((frame, _)) = last {
+                let low = frame.low(&drawn);
+                if let Err(error) = work.give(&frame.given(&low), &bench.stream) {
+                    return bench.found(row(NAME, case.name, Err(error)));
+                }
             }
             // Of the last frame, whose inputs are there.
             work.modes(bench, case.name, &drawn);
