@@ -17,7 +17,7 @@ T tokens, N columns of a result, K of a token, A = 1, 2 or 4 warps side by side,
 
 A block has one of the three results; feat's, which take longest, begin first. A warp has 32 columns:
 of 32 tokens, or for feat of 64. These are four lines of 16, since they share 8 x 2 tokens of the
-coarsest map.
+coarsest map. Fewer tokens would make the weights most of what comes from the L2 cache.
 
 K comes in chunks through a ring of slots in shared memory, by cp.async. A chunk has some spans of
 64 bytes of each token, and the weights beside them. feat has the chunks of W and m2 first, then
@@ -27,9 +27,6 @@ The weights are the left factor and the tokens the right one: so a lane has neig
 one column, and stores them as planar features are. Rows of 16 tokens lie in shared memory in the
 order in which each lane gets four neighbours (`row_of`). The weights are packed (packed.rs) as a
 block takes them; feat's are one matrix, [W | V].
-
-Weights: a block of feat reads 128 columns of [W | V] for its 128 tokens. Fewer tokens would make
-the weights most of what comes from the L2 cache.
 
 Grid: the blocks of all three results (`Share`).
 */
@@ -41,7 +38,7 @@ Grid: the blocks of all three results (`Share`).
 
 // ---- neck ----
 
-constexpr int WARPS = 8, THREADS = WARPS * 32;
+constexpr int WARPS = 8, THREADS = WARPS * 32;  // 2^3 warps (`Share`)
 constexpr int TILES = 2;                        // of a warp, 16 columns each
 constexpr int LINE = 16;                        // tokens side by side
 constexpr int LINES = 2, SQUARE_LINES = 4;      // of a warp: hr0 and hr1, feat
@@ -69,16 +66,17 @@ struct NeckProblem {
     Level feat, hr1, hr0;
 };
 
-/// How blocks share a result: `across` warps of a block have the same tokens.
+/// How blocks share a result: `across` warps of a block have the same tokens, and it has 2^shift
+/// groups of these. Nothing is divided by a variable: that would delay each block's first copies.
 struct Share {
-    int across, groups, column_blocks, tiles_across, blocks;
+    int shift, across, groups, column_blocks, tiles_across, blocks;
     __device__ __forceinline__ Share(const Level& level, bool square) {
         int wide = (level.columns + TILES * TILE - 1) / (TILES * TILE), side = level.side;
-        across = square || wide > 2 ? SQUARE_ACROSS : wide, groups = WARPS / across;
-        column_blocks = (wide + across - 1) / across;
+        shift = square || wide > 2 ? 1 : wide == 2 ? 2 : 3, across = WARPS >> shift, groups = 1 << shift;
+        column_blocks = shift == 1 ? (wide + WARPS / 2 - 1) / (WARPS / 2) : 1;
         tiles_across = square ? (side + LINE - 1) / LINE : (side * side + LINES * LINE - 1) / (LINES * LINE);
         int token_tiles = square ? tiles_across * ((side + SQUARE_LINES - 1) / SQUARE_LINES) : tiles_across;
-        blocks = (token_tiles + groups - 1) / groups * column_blocks;
+        blocks = (token_tiles + groups - 1 >> shift) * column_blocks;
     }
 };
 
@@ -95,19 +93,18 @@ struct Part {
     int spans, taken;  // of a chunk: spans of a token, and steps in these
     int chunks;
     u32 begin;         // of a slot's tokens, behind the weights
-    __device__ __forceinline__ Part(const unsigned char* of, int depth, int size, int tokens_of_block,
-                                    int across) {
+
+    __device__ __forceinline__ Part(const unsigned char* of, int depth, int size, int tokens_of_block, int across) {
         int span_steps = size == 4 ? SPAN_STEPS<float>() : SPAN_STEPS<f16>();
-        tokens = of, bytes = depth * size, rows = tokens_of_block;
-        steps = (depth + STEP - 1) / STEP;
-        spans = SLOT / (rows * SPAN + span_steps * across * WARP_STEP), taken = spans * span_steps;
-        chunks = (steps + taken - 1) / taken, begin = taken * across * WARP_STEP;
+        int span = tokens_of_block * SPAN + span_steps * across * WARP_STEP;
+        tokens = of, bytes = depth * size, rows = tokens_of_block, steps = (depth + STEP - 1) / STEP;
+        spans = 1 + (2 * span <= SLOT) + (3 * span <= SLOT) + (4 * span <= SLOT), taken = spans * span_steps;
+        begin = taken * across * WARP_STEP;
+        // Rounded up. The half is far more than the reciprocal's error.
+        chunks = (int)((steps + taken - 0.5f) * reciprocal((float)taken));
     }
     /// Steps of a chunk.
-    __device__ __forceinline__ int count(int chunk) const {
-        int left = steps - chunk * taken;
-        return left < taken ? left : taken;
-    }
+    __device__ __forceinline__ int count(int chunk) const { return min(steps - chunk * taken, taken); }
 };
 
 /// Where a token of a line lies, so that a lane gets the results of four neighbours: of two
@@ -129,7 +126,7 @@ class Result {
     Level level;
     Share share;
     Part fine, coarse;
-    int lane, warp, first_tile;
+    int lane, warp, warp_group, first_tile;
     // Of this thread's copies: where they begin in the maps, and in a slot's tokens.
     int from[ROUNDS], coarse_from;
     u32 to, coarse_to, memory;
@@ -137,17 +134,28 @@ class Result {
     const f16* weight;
     int left, at;
 
+    struct Square {
+        int y, x;
+    } first_square;
+
     /// Some tokens side by side: the number of the first, and how many of them the map has.
     struct Row {
         int first, count;
     };
-    __device__ __forceinline__ Row row(int of_tile, int line) const {
+    __device__ __forceinline__ Row row(int group, int line) const {
         if (UP) {
-            int y = of_tile / share.tiles_across * OWN + line, x = of_tile % share.tiles_across * LINE;
+            Square of = square(group);
+            int y = of.y * OWN + line, x = of.x * LINE;
             return {y * level.side + x, y < level.side ? level.side - x : 0};
         }
-        int first = of_tile * GROUP + line * LINE;
+        int first = (first_tile + group) * GROUP + line * LINE;
         return {first, level.side * level.side - first};
+    }
+    /// The place of a group's square among all: of two groups the second one's is the next.
+    __device__ __forceinline__ Square square(int group) const {
+        int x = first_square.x + group;
+        bool next = x >= share.tiles_across;
+        return {first_square.y + next, next ? 0 : x};
     }
 
     /// What this thread copies. Beyond the map this is the first token: what becomes of it is not
@@ -159,13 +167,13 @@ class Result {
 #pragma unroll
         for (int i = 0; i < ROUNDS; i++) {
             int of_block = token + i * COPIED;
-            Row of = row(first_tile + of_block / GROUP, of_block % GROUP / LINE);
+            Row of = row(of_block / GROUP, of_block % GROUP / LINE);
             from[i] = (place < of.count ? of.first + place : 0) * fine.bytes + unit * 16;
         }
         if (UP) {
-            int of_tile = first_tile + token / COARSE, side = level.side / 2;
-            int y = of_tile / share.tiles_across * (OWN / 2) + token % COARSE / 8;
-            int x = of_tile % share.tiles_across * (LINE / 2) + token % 8;
+            Square of = square(token / COARSE % (WARPS / SQUARE_ACROSS));
+            int y = of.y * (OWN / 2) + token % COARSE / 8, x = of.x * (LINE / 2) + token % 8;
+            int side = level.side / 2;
             coarse_from = (y < side && x < side ? y * side + x : 0) * coarse.bytes + unit * 16;
             coarse_to = token * SPAN + place_of(token, unit) * 16;
         }
@@ -201,7 +209,7 @@ class Result {
     __device__ __forceinline__ void fetch_weights(int chunk, u32 slot) {
         if (UP && chunk == fine.chunks) left = coarse.steps;
         int taken = !UP || chunk < fine.chunks ? fine.taken : coarse.taken;
-        int units = (left < taken ? left : taken) * share.across * (WARP_STEP / 16);
+        int units = min(left, taken) * share.across * (WARP_STEP / 16);
         const f16* from = weight;
         slot += threadIdx.x * 16;
 #pragma unroll 1
@@ -239,7 +247,7 @@ class Result {
     template <class T, int COUNT>
     __device__ __forceinline__ void multiply(float (&sums)[TILES][COUNT][2][4], const Part& part, int chunk,
                                              u32 slot, int first) const {
-        u32 weight = slot + warp % share.across * WARP_STEP + lane * 16;
+        u32 weight = slot + (warp & share.across - 1) * WARP_STEP + lane * 16;
         u32 tokens = slot + part.begin + first * SPAN + right_of<T>();
         int count = part.count(chunk);
 #pragma unroll 1
@@ -263,9 +271,8 @@ class Result {
     template <class T>
     __device__ __forceinline__ void multiply(float (&sums)[TILES][OWN][2][4], float (&above)[TILES][1][2][4],
                                              int chunk, u32 slot) const {
-        int group = warp / share.across;
-        if (!UP || chunk < fine.chunks) multiply<T>(sums, fine, chunk, slot, group * GROUP);
-        else multiply<T>(above, coarse, chunk - fine.chunks, slot, group * COARSE);
+        if (!UP || chunk < fine.chunks) multiply<T>(sums, fine, chunk, slot, warp_group * GROUP);
+        else multiply<T>(above, coarse, chunk - fine.chunks, slot, warp_group * COARSE);
     }
 
     __device__ __forceinline__ void store(const float (&sums)[TILES][OWN][2][4], int column) const {
@@ -275,7 +282,7 @@ class Result {
         f16* out = level.out + column * size + place;
 #pragma unroll
         for (int line = 0; line < OWN; line++) {
-            Row to = row(first_tile + warp / share.across, line);
+            Row to = row(warp_group, line);
             bool first = place < to.count, second = place + 2 < to.count;
 #pragma unroll
             for (int i = 0; i < TILES * 2; i++) {
@@ -300,11 +307,12 @@ public:
     __device__ __forceinline__ void run(int block, u32 shared) {
         lane = threadIdx.x & 31, warp = threadIdx.x >> 5, memory = shared;
         first_tile = block / share.column_blocks * share.groups;
+        warp_group = warp >> 3 - share.shift;
         int column_block = block % share.column_blocks, all = fine.steps + (UP ? coarse.steps : 0);
         weight = level.weight + (column_block * all * share.across * (WARP_STEP / 16) + threadIdx.x) * 8;
         left = fine.steps, at = 0;
         int chunks = fine.chunks + (UP ? coarse.chunks : 0);
-        int column = (column_block * share.across + warp % share.across) * TILES * TILE + (lane >> 2);
+        int column = (column_block * share.across + (warp & share.across - 1)) * TILES * TILE + (lane >> 2);
 #pragma unroll 1
         for (int i = 0; i < STAGES - 1 && i < chunks; i++) fetch_weights(i, memory + i * SLOT);
         float sums[TILES][OWN][2][4], above[TILES][1][2][4];
@@ -318,6 +326,7 @@ public:
                 for (int line = 0; line < OWN; line++) sums[i / 2][line][at / 2][i % 2 * 2 + at % 2] = bias;
             }
         }
+        if (UP) first_square = {first_tile / share.tiles_across, first_tile % share.tiles_across};
         find_copies();
         dependent_wait();
         dependent_launch();

@@ -186,6 +186,7 @@ static void forget(int&) {}
 static void warp_barrier() { collective(nullptr, [](Fiber*) {}); }
 
 using std::max;
+using std::min;
 template <class T> static T __ldcg(const T* p) { return *p; }
 struct Turn { int arrived = 0, generation = 0; Waiting waiting; };
 static Turn turns[128];
