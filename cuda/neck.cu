@@ -12,7 +12,7 @@ T tokens, N columns of a result, K of a token, A = 1, 2 or 4 warps side by side,
 
 | kernel | M, N, K of each matmul | tile of M, N              | threads | stages | registers |
 |--------|------------------------|---------------------------|---------|--------|-----------|
-| neck   | T, N, K of hr0, hr1    | 256 / A tokens, 32 A      | 256     | 3      | 128       |
+| neck   | T, N, K of hr0, hr1    | 256 / A tokens, 32 A      | 256     | 3      | 126       |
 |        | T, N, K of feat        | 128 tokens, 128           |         |        |           |
 
 A block has one of the three results; feat's, which take longest, begin first. A warp has 32 columns:
