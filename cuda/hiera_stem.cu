@@ -106,17 +106,27 @@ class Stem {
         }
     }
 
+    /// From a token's first pixel to those of a row of all channels' kernels; beyond the last row,
+    /// which has no weights, to the last one's. Not a table: the loop over steps stays short.
+    __device__ __forceinline__ static u32 line_of(int row) {
+        int of = row < CHANNELS * KERNEL ? row : CHANNELS * KERNEL - 1;
+        return of / KERNEL * PLANE + of % KERNEL * IMAGE_LINE;
+    }
+
     /// Adds the products of the warp's tokens with the weights at these addresses.
     __device__ __forceinline__ void project(Sums (&sums)[UNITS], const u32 (&weights)[UNITS]) const {
         u32 pixels = shared + warp * 2 * TOKEN_LINE + (lane >> 2) * (STRIDE * 2) + (lane & 3) * 4 + 8;
-#pragma unroll
+#pragma unroll 1
         for (int step = 0; step < STEPS; step++) {
             u32 a[2][4];
 #pragma unroll
-            for (int j = 0; j < 8; j++) {
-                int row = step * 2 + j / 4, m = j / 2 % 2, i = j % 2;  // row of all channels' kernels
-                u32 at = row / KERNEL * PLANE + row % KERNEL * IMAGE_LINE + m * TOKEN_LINE + i * 8 * STRIDE * 2;
-                a[m][j / 4 * 2 + i] = row < CHANNELS * KERNEL ? shared_word(pixels + at) : 0;
+            for (int half = 0; half < 2; half++) {
+                u32 line = pixels + line_of(step * 2 + half);
+#pragma unroll
+                for (int m = 0; m < 2; m++)
+#pragma unroll
+                    for (int i = 0; i < 2; i++)
+                        a[m][half * 2 + i] = shared_word(line + m * TOKEN_LINE + i * 8 * STRIDE * 2);
             }
 #pragma unroll
             for (int t = 0; t < UNITS; t++) {
@@ -179,7 +189,7 @@ public:
     }
 };
 
-constexpr u32 hiera_stem_shared = IMAGE + 9 * UNIT_BYTES;  // of the most columns of a released model, 144
+constexpr u32 hiera_stem_shared = IMAGE + 9 * UNIT_BYTES;  // of 144 columns, those of large
 
 // ---- instances ----
 

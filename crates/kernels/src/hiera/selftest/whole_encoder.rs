@@ -1,13 +1,15 @@
 /*!
 Whole encoders, of the same models as the trunks, with drawn weights. Stem and neck have references
-of their own, so the whole is compared with its three parts, bit for bit: launched, and replayed.
+of their own, so the whole is compared with its three parts. Their first norm may be another kernel,
+which rounds elsewise. Launches and replays of the whole must give the same numbers.
 */
 
 use anyhow::{Context, Result};
+use half::f16;
 
 use super::super::{HieraEncoder, TrunkExecutor, TrunkSource};
 use crate::attention::AttentionKernels;
-use crate::selftest::{Bench, Checked, Launches, POISON, TimedRuns, compare, f16_bytes, f32_bytes};
+use crate::selftest::{Bench, Checked, Launches, Limits, POISON, TimedRuns, f16_bytes, f32_bytes};
 use cuda::{CapturedGraph, MemoryTag, Stream, View};
 use vos::bundle::trunk::{
     LayerBytes, NeckShape, StemAndNeck, StemAndNeckWeights, StemShape, StemWeights, Trunk,
@@ -19,6 +21,9 @@ const F16: usize = 2;
 /// Side of the stem's patches, and their taps.
 const KERNEL: usize = 7;
 const DEPTH: usize = 3 * KERNEL * KERNEL;
+
+/// As far as the norm's kernels may differ, behind up to 48 blocks.
+const LIMITS: Limits = Limits { error: 2e-3, deviation: 5e-2 };
 
 /// A layer's weight and bias.
 type Layer = [Vec<u8>; 2];
@@ -69,6 +74,12 @@ impl Drawn {
     }
 }
 
+/// An element of halves; what is missing is no number.
+fn value(bytes: &[u8], at: usize) -> f64 {
+    let found = bytes.as_chunks::<F16>().0.get(at);
+    found.map_or(f64::NAN, |two| f16::from_le_bytes(*two).to_f64())
+}
+
 /// An encoder of these blocks, stem and neck against its parts.
 pub(super) fn check(bench: &Bench, source: &TrunkSource, drawn: &Drawn) -> Result<Checked> {
     let stream = &bench.stream;
@@ -101,14 +112,17 @@ pub(super) fn check(bench: &Bench, source: &TrunkSource, drawn: &Drawn) -> Resul
     let parts = download()?;
     begin()?;
     enqueue(stream)?;
-    let mut checked = compare(&download()?, &parts, F16)?;
+    let first = download()?;
+    let expected: Vec<(usize, f64)> =
+        (0..parts.len() / F16).map(|at| (at, value(&parts, at))).collect();
+    let mut checked = LIMITS.judge(&expected, |at| value(&first, at));
     let mut recorded = CapturedGraph::new(Launches(enqueue, 1), stream, true);
     // The first run records.
     for _ in 0..3 {
         begin()?;
         recorded.run()?;
     }
-    if download()? != parts {
+    if download()? != first {
         checked.not_repeated();
     }
     let runs = TimedRuns { runs: bench.runs.runs.min(super::whole_trunk::TIMED), ..bench.runs };

@@ -3,9 +3,9 @@ Stem and neck that custom CUDA kernels compute, too: `[trunk.stem]` and `[trunk.
 
 With both of them no engine computes any part of the encoder. Their weights are in the trunk's file.
 
-Stem, blocks and neck exchange tokens channels-last, \[grid, grid, columns\] in image order. Their type
-is [`StemAndNeck::dtype`]. A RepViT's are f16. A Hiera's are the residual in f32: the stem writes it,
-each stage's blocks update it in place, and the neck rounds it to f16 for its products.
+Stem, blocks and neck exchange tokens channels-last, \[grid, grid, columns\] in image order. Their
+type is [`StemAndNeck::dtype`]. A RepViT's are f16. A Hiera's are the residual in f32: the stem
+writes it, each stage's blocks update it in place, and the neck rounds it to f16 for its products.
 */
 
 use anyhow::{Context, Result, ensure};
