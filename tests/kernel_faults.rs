@@ -239,6 +239,22 @@ fn a_fault_in_the_neck_is_found() {
     }
 }
 
+/// A block of a cluster on Hopper that does not get all hidden columns.
+#[test]
+fn a_fault_in_repvit_on_hopper_is_found() {
+    let Some(fakes) = shared() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let csv = dir.path().join("hopper.csv");
+    let mut command = selftest(fakes.dir(), &csv);
+    command.env("FAKE_FAULT", "repvit_block_forgets_a_peer");
+    command.args(["--topics", "repvit", "--max-elements", "30000"]).assert().code(1);
+    let (kernels, reasons) = (column(&csv, "kernel"), column(&csv, "reason"));
+    let found = kernels.iter().zip(&reasons).find(|(kernel, _)| *kernel == "repvit whole hopper");
+    assert!(found.is_some_and(|(_, reason)| reason.starts_with("stage 2: ")), "{reasons:?}");
+    let any = kernels.iter().zip(&reasons).filter(|(kernel, _)| *kernel == "repvit whole");
+    assert!(any.clone().count() == 2 && any.into_iter().all(|(_, reason)| reason.is_empty()));
+}
+
 /// A kernel of a programmatic dependent launch that reads a map before it has waited for the kernel
 /// that writes it gives another result. Threads that never wait end the emulation.
 #[test]

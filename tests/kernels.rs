@@ -139,12 +139,12 @@ fn large_cases_can_be_left_out_and_are_counted() {
     let (layers, attended) = of("memory-attention", "5000", "0");
     let modes = ["memory attention modes"; 2];
     assert_eq!(layers, [&["memory attention"; 8][..], &modes].concat());
-    // Two small trunks, each also in both launch modes.
+    // Two small trunks, each also in both launch modes; Hopper has its own kernels for blocks of one.
     let (trunks, repvits) = of("repvit", "128000", "1");
-    let rows =
-        ["whole", "modes", "modes", "stem", "neck", "encoder", "encoder modes", "encoder modes"];
-    let rows = rows.repeat(2).into_iter().map(|row| format!("repvit {row}"));
-    assert!(rows.eq(trunks.iter().cloned()), "{trunks:?}");
+    let rest = ["modes", "modes", "stem", "neck", "encoder", "encoder modes", "encoder modes"];
+    let wholes = [&["whole", "whole hopper"][..], &["whole"]];
+    let rows = wholes.into_iter().flat_map(|whole| whole.iter().chain(&rest));
+    assert!(rows.map(|row| format!("repvit {row}")).eq(trunks.iter().cloned()), "{trunks:?}");
     // Narrow ones of both types, and one as wide as tiny's.
     let (necks, of_necks) = of("neck", "30000", "1");
     assert_eq!(necks, ["neck"; 3]);

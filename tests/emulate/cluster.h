@@ -13,6 +13,7 @@ after; what an order says it writes is written, zeros and all.
 #define power_of_two power_of_two_of_halves
 static float __fmul_rn(float a, float b) { return a * b; }
 static float __fadd_rn(float a, float b) { return a + b; }
+#include "dependents.h"
 #include "../../cuda/common.cuh"
 #include "../../cuda/f16x2.cuh"
 #include "../../cuda/gelu.cuh"
@@ -63,6 +64,54 @@ static void send_two(u32 to, float2 x, u32 barrier, u32 rank) {
     if (slow) parts_under_way.push_back(part); else land(part);
 }
 static void barrier_wait_for_peers(u32 b, u32 parity) { barrier_wait(b, parity); }
+
+/// The cluster's barrier where a kernel has its halves apart, and the barrier of one block of a cluster.
+static Turn cluster_turn, block_turns[8];
+/// Of a thread: the turn that it waits for, 0 if it has not arrived; how often it has waited.
+struct ClusterThread { int turn, waits; };
+static std::vector<ClusterThread> cluster_threads;
+static void step(Turn& t, u32 count) { if (++t.arrived == (int)count) t.arrived = 0, t.generation++, t.waiting.wake(); }
+static void barrier_of_block() {
+    Turn& t = block_turns[block_of(me->id)]; const int g = t.generation;
+    step(t, block_threads);
+    while (t.generation == g) t.waiting.wait();
+}
+static void cluster_arrive() {
+    ClusterThread& own = cluster_threads.at(me->id);
+    if (own.turn) stop("a thread arrives twice at the cluster's barrier");
+    own.turn = cluster_turn.generation + 1, step(cluster_turn, cluster_size * block_threads), dawdle();
+}
+static void cluster_wait() {
+    ClusterThread& own = cluster_threads.at(me->id);
+    if (!own.turn) stop("a thread waits at the cluster's barrier and has not arrived");
+    while (cluster_turn.generation < own.turn) cluster_turn.waiting.wait();
+    own.turn = 0, own.waits++;
+}
+/// Stores to other blocks' memory, which land at the latest when their thread releases them.
+struct Sent { u32 to, bytes, thread; unsigned char x[8]; };
+static std::vector<Sent> sent;
+static void land(const Sent& s) { memcpy(&memory.at(s.to), s.x, s.bytes); }
+static void cluster_release() {
+    for (const Sent& s : sent) if (s.thread == me->id) land(s);
+    sent.erase(std::remove_if(sent.begin(), sent.end(), [](const Sent& s) { return s.thread == me->id; }), sent.end());
+    cluster_arrive();
+}
+static u32 peer_address(u32 address, u32 rank) {
+    here(address);
+    if (rank >= cluster_size || rank == block_of(me->id)) stop("no other block of the cluster");
+    return (address & 0x3ffff) | rank << 18;
+}
+template <class T> static void store_peer(u32 there, T x) {
+    if (there % sizeof x || (there >> 18) >= cluster_size || there >> 18 == block_of(me->id)) stop("a store to nobody");
+    if (!cluster_threads.at(me->id).waits || fibers[(there >> 18) * block_threads].done) stop("a store to a block that may not run");
+    Sent s{there, sizeof x, me->id, {}};
+    memcpy(s.x, &x, sizeof x);
+    if (slow) sent.push_back(s); else land(s);
+}
+static void store_peer_word(u32 there, u32 x) { store_peer(there, x); }
+static void store_peer_float(u32 there, float x) { store_peer(there, x); }
+static void store_peer_halves(u32 there, uint2 x) { store_peer(there, x); }
+
 static void store_matrices(u32 address, const u32 (&r)[4]) {
     struct St { u32 address; const u32* r; } own{address, r};
     collective(&own, [&](Fiber* f) {
@@ -88,18 +137,26 @@ template <class T> static void some_land(std::vector<T>& all, int hurry) {
         size_t i = rng() % all.size(); T one = all[i]; all.erase(all.begin() + i); land(one);
     }
 }
-/// Runs `clusters` clusters of SIZE blocks of `threads` threads, one after the other; nothing may be left over at the end of any.
-static void run_clusters(int clusters, unsigned size, int threads, std::function<void()> block) {
+/// Runs `clusters` clusters of SIZE blocks of `threads` threads a line, one after the other; nothing may be left over at the end of any.
+/// `written`: of a dependent launch (dependents.h), as which the first, one in the middle and the last run.
+static void run_clusters(int clusters, unsigned size, int threads, std::function<void()> block, unsigned lines = 1, const std::vector<Region>& written = {}) {
     block_threads = threads, cluster_size = size;
-    gridDim = {clusters * size, 1, 1}, blockDim = {(unsigned)threads, 1, 1};
-    for (int c = 0; c < clusters; c++) {
-        blockIdx = {c * size, 0, 0}, memory.assign(size << 18, 0xff), late_products = slow || (by_chance && rng() & 1);
-        barriers.clear(), under_way.clear(), parts_under_way.clear(), forget_copies(); forget_turns(); for (auto& x : queue) x.clear();
+    gridDim = {clusters * size, lines, 1}, blockDim = {(unsigned)threads, 1, 1};
+    for (unsigned at = 0, all = clusters * lines; at < all; at++) {
+        blockIdx = {at % clusters * size, at / clusters, 0}, memory.assign(size << 18, 0xff), late_products = slow || (by_chance && rng() & 1);
+        barriers.clear(), under_way.clear(), parts_under_way.clear(), sent.clear(), forget_copies(); forget_turns(); for (auto& x : queue) x.clear();
+        cluster_threads.assign(size * threads, {0, 0}), cluster_turn = Turn();
+        for (Turn& t : block_turns) t = Turn();
         const int hurry = 1 + rng() % 4;
-        beside = [=] { some_land(under_way, hurry), some_land(parts_under_way, hurry); return !under_way.empty() || !parts_under_way.empty(); };
-        run_block(threads * size, block);
+        beside = [=] {
+            some_land(under_way, hurry), some_land(parts_under_way, hurry), some_land(sent, hurry);
+            return !under_way.empty() || !parts_under_way.empty() || !sent.empty();
+        };
+        if (!written.empty() && (at == 0 || at == all / 2 || at + 1 == all)) run_dependent(written.data(), written.size(), [&] { run_block(threads * size, block); });
+        else run_block(threads * size, block);
         for (auto& t : turns) if (t.arrived) { printf("a turn is left over\n"); exit(1); }
-        if (!under_way.empty() || !parts_under_way.empty()) { printf("something comes after the end\n"); exit(1); }
+        if (!under_way.empty() || !parts_under_way.empty() || !sent.empty()) { printf("something comes after the end\n"); exit(1); }
+        for (auto& t : cluster_threads) if (t.turn) stop("a thread ends before the barrier at which it has arrived");
         for (auto& b : barriers) if (b.second.bytes || b.second.left != b.second.count) { printf("a barrier is left between phases\n"); exit(1); }
     }
 }

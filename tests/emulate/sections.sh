@@ -52,12 +52,13 @@ done
 wrong memory_encoder_convnext.cu.blocks memory_of_score_0_is_present '*p.score <= 0.0f' '*p.score < 0.0f'
 wrong perceiver_1d.cu.attention memory_forgets_the_splits_scale 'scales[i] * each[i].y' 'each[i].y'
 wrong perceiver_2d.cuh.attention memory_windows_in_the_wrong_order 'latent / SIDE * side' 'latent % SIDE * side'
-wrong repvit_block.cu.blocks repvit_is_shifted_by_a_column 'left * STRIDE + column - 1' '(left * STRIDE + column)'
-wrong repvit_block.cu.blocks repvit_block_has_no_gate p.gate.sums nullptr
-wrong repvit_block.cu.blocks repvit_reads_before_it_waits 'dependent_wait()' '(void)0'
-wrong repvit_block.cu.blocks repvit_reads_before_it_waits 'fetch_pixels(p)' '(fetch_pixels(p), dependent_wait())'
+wrong repvit_fused.cuh.blocks repvit_is_shifted_by_a_column 'left * STRIDE + column - 1' '(left * STRIDE + column)'
+wrong repvit_fused.cuh.blocks repvit_block_has_no_gate p.gate.sums nullptr
+wrong repvit_fused.cuh.blocks repvit_reads_before_it_waits 'dependent_wait()' '(void)0'
+wrong repvit_fused.cuh.blocks repvit_reads_before_it_waits 'fetch_pixels(p)' '(fetch_pixels(p), dependent_wait())'
+wrong repvit_block_hopper.cu.blocks repvit_block_forgets_a_peer 'store_peer_halves(to + peers[i], halves)' '(i + 2 < BLOCKS ? store_peer_halves(to + peers[i], halves) : (void)0)'
 wrong repvit.cu.convolution repvit_waits_with_some_threads 'dependent_wait()' '(channel < p.channels ? dependent_wait() : (void)0)'
-wrong repvit_block.cu.blocks repvit_next_sums_edges_as_inner 'edge_of(y, x, side)' 4
+wrong repvit_fused.cuh.blocks repvit_next_sums_edges_as_inner 'edge_of(y, x, side)' 4
 wrong repvit.cu.sums repvit_sums_edges_as_inner 'edge_of(y, x, p.grid)' 4
 wrong repvit.cu.convolution repvit_stride_begins_a_row_late 'row * STRIDE + dy - 1' '(row * STRIDE + dy - 1 + (STRIDE == 2))'
 wrong repvit_stem.cu.stem repvit_stem_has_no_border 'inside[i] ? word : 0' word

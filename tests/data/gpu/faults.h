@@ -34,7 +34,7 @@
     X(hopper_mlp_forgets_the_residual) \
     X(hopper_mlp_of_score_0_is_present) \
     X(repvit_is_shifted_by_a_column) \
-    X(repvit_block_has_no_gate) \
+    X(repvit_block_has_no_gate) X(repvit_block_forgets_a_peer) \
     X(repvit_sums_edges_as_inner) \
     X(repvit_next_sums_edges_as_inner) \
     X(repvit_stride_begins_a_row_late) \

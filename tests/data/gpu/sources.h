@@ -25,7 +25,8 @@ static void run(const Kernel& kernel, const Launch& of, void** values) {
     const auto thread = [&] { kernel.call(values); };
     if (kernel.cluster) {
         if (of.grid[0] % kernel.cluster) stop("no whole clusters");
-        run_clusters(of.grid[0] / kernel.cluster, kernel.cluster, of.threads, thread);
+        const std::vector<Region> written(of.written, of.written + of.regions);
+        run_clusters(of.grid[0] / kernel.cluster, kernel.cluster, of.threads, thread, of.grid[1], written);
         block_threads = 0, beside = nullptr;
         return;
     }

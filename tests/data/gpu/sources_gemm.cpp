@@ -1,4 +1,4 @@
-// Hopper's products, of which the stand-in driver runs the shipped sources.
+// Hopper's kernels of clusters, of which the stand-in driver runs the shipped sources.
 #define STAND_IN
 #include "sources.h"
 
@@ -15,9 +15,16 @@ namespace mlps {
 #include "../../emulate/mlp_hopper.h"
 #include "mlp_hopper.cu.instances"
 }  // namespace mlps
+namespace repvit_clusters {
+#include "../../emulate/repvit_block_hopper.h"
+#include "repvit_block_hopper.cu.instances"
+}  // namespace repvit_clusters
 
 static const Kernel KERNELS[] = {
     CLUSTER(mlps, mlp_hopper, 4),
+    CLUSTER(repvit_clusters, repvit_block_192_by_2, 2),
+    CLUSTER(repvit_clusters, repvit_block_384_by_6, 6),
+    CLUSTER(repvit_clusters, repvit_down_384_by_6, 6),
     CLUSTER(products, gemm_bias_gelu_128_by_2, 2),
     CLUSTER(products, gemm_bias_gelu_192_by_2, 2),
     CLUSTER(products, gemm_bias_gelu_128_by_4, 4),

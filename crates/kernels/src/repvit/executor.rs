@@ -8,7 +8,8 @@ stream.
 
 use anyhow::{Context, Result, ensure};
 
-use super::launches::{COPIES, Fused, Kernels, check_shape};
+use super::fused::{is_hopper, serves_any_gpu};
+use super::launches::{COPIES, Kernels, check_shape};
 use super::weights::{self, DeviceBlock};
 use super::{ALIGNMENT, HALF};
 use crate::kernel::Chain;
@@ -73,7 +74,7 @@ pub(super) struct NextSums {
 /// How a block is computed.
 #[derive(Clone, Debug)]
 pub(super) enum Path {
-    /// By one launch, of this kernel of [`super::launches::FUSED`].
+    /// By one launch, of this kernel of [`super::fused::FUSED`].
     Fused(usize),
     /// By its parts, with memory between them.
     Parts {
@@ -116,7 +117,8 @@ impl Scratch {
             };
             most.map = most.map.max(bytes(block.dim_out));
             // The first block, if it is a stage for itself, writes over the map that it reads.
-            if at == 0 || Fused::of(block).is_none() {
+            // Where a driver refuses Hopper's kernels, its blocks are computed by their parts.
+            if at == 0 || !serves_any_gpu(block) {
                 most.y = most.y.max(bytes(block.dim));
                 most.projected = most.projected.max(bytes(block.dim_out));
                 most.hidden = most.hidden.max(bytes(block.hidden));
@@ -182,6 +184,7 @@ impl RepVitExecutor {
         );
         need(scratch, Self::scratch_bytes(shapes), SCRATCH_ALIGNMENT, "the scratch memory")?;
         let Pieces { turns, parts } = Scratch::of(shapes).pieces(scratch)?;
+        let kernels = Kernels::load(gpu, shapes)?;
         let mut x = maps.first().context("no map holds the stem's tokens")?.clone();
         let mut laid_out = Vec::with_capacity(shapes.len());
         for (at, shape) in shapes.iter().enumerate() {
@@ -198,7 +201,8 @@ impl RepVitExecutor {
             need_exactly(&x, HALF * shape.tokens() * shape.dim, ALIGNMENT, "the map of a block")?;
             // The kernel reads tokens that other blocks of its launch would have written over.
             let apart = x.address() != out.address();
-            let path = Fused::of(shape).filter(|_| apart).map_or(parts.clone(), Path::Fused);
+            let fused = kernels.fused.of(shape).filter(|_| apart);
+            let path = fused.map_or(parts.clone(), Path::Fused);
             laid_out.push((*shape, path, [x, out.clone()]));
             x = out;
         }
@@ -230,7 +234,7 @@ impl RepVitExecutor {
             }
             blocks.push(Block { shape, x, out, gate, next: None, path, weights });
         }
-        Ok(Self { kernels: Kernels::load(gpu)?, blocks, sums })
+        Ok(Self { kernels, blocks, sums })
     }
 
     /// Enqueues all blocks. No allocation; may be recorded.
@@ -271,6 +275,12 @@ impl RepVitExecutor {
         self.blocks.get(at).map(|block| [&block.x, &block.out])
     }
 
+    /// Whether one of Hopper's kernels computes a block.
+    pub(super) fn is_hopper(&self, at: usize) -> bool {
+        let path = self.blocks.get(at).map(|block| &block.path);
+        matches!(path, Some(Path::Fused(kernel)) if is_hopper(*kernel))
+    }
+
     /// What whoever makes the first block's tokens adds up, where that block is gated.
     pub(super) fn first_sums(&self) -> Option<NextSums> {
         let first = self.blocks.first()?;
@@ -290,7 +300,7 @@ impl RepVitExecutor {
             self.kernels.sums(block, gate, excite, chain)?;
         }
         match &block.path {
-            Path::Fused(kernel) => self.kernels.fused(block, *kernel, chain),
+            Path::Fused(kernel) => self.kernels.fused.launch(block, *kernel, chain),
             Path::Parts { y, projected, hidden } => {
                 if let Some((gate, excite)) = gated {
                     self.kernels.gate(block, gate, excite, chain)?;

@@ -1,22 +1,21 @@
 /*!
-The launches of RepViT's blocks. Views are measured before: maps and scratch where a block is laid
+The launches of RepViT's blocks by their parts; `fused.rs` has blocks of one launch. Views are measured before: maps and scratch where a block is laid
 out, weights where they are loaded.
 */
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use super::HALF;
 use super::executor::{Block, Gate};
-use super::weights::{DeviceBlock, Excite};
-use crate::constants::{constant, instance};
+use super::fused::FusedKernels;
+use super::weights::Excite;
+use crate::constants::constant;
 use crate::device_weights::Affine;
 use crate::images::Topic;
 use crate::kernel::{Chain, Kernel, Modules, arguments};
 use crate::{blocks, int};
 use cuda::{Gpu, View};
 use vos::bundle::trunk::RepVitBlock;
-
-pub(super) const BLOCKS: [Topic; 2] = [Topic::Repvit, Topic::RepvitBlock];
 
 /// Copies of a block's sums: blocks of a launch add to different ones.
 pub(super) const COPIES: usize = constant!(Repvit, "COPIES") as usize;
@@ -35,72 +34,9 @@ const MOST_SHARED: usize = 99 * 1024;
 /// Blocks of `repvit_sums`, about: two for each multiprocessor of a large GPU.
 const SUM_BLOCKS: usize = 256;
 
-const SIDE: &str = "the side of the map";
+pub(super) const SIDE: &str = "the side of the map";
 const CHANNELS: &str = "the number of channels";
 const TOKENS: &str = "the number of tokens";
-const NO_KERNEL: &str = "no kernel computes blocks of these columns in one launch";
-
-/// Blocks that one launch computes: columns of what they take and give, of which they hide twice
-/// as many; the kernel, its shared memory, columns and rows of a block's tile.
-pub(super) struct Fused {
-    columns: [usize; 2],
-    name: &'static str,
-    shared: u32,
-    tile: [usize; 2],
-}
-
-const TILES: [[usize; 2]; 3] = [
-    [constant!(RepvitBlock, "COLUMNS_48") as usize, constant!(RepvitBlock, "LINES_48") as usize],
-    [constant!(RepvitBlock, "COLUMNS_96") as usize, constant!(RepvitBlock, "LINES_96") as usize],
-    [constant!(RepvitBlock, "COLUMNS_192") as usize, constant!(RepvitBlock, "LINES_192") as usize],
-];
-
-pub(super) const FUSED: [Fused; 5] = [
-    Fused {
-        columns: [48, 48],
-        name: "repvit_block_48",
-        shared: instance!("repvit_block_48", "shared"),
-        tile: TILES[0],
-    },
-    Fused {
-        columns: [96, 96],
-        name: "repvit_block_96",
-        shared: instance!("repvit_block_96", "shared"),
-        tile: TILES[1],
-    },
-    Fused {
-        columns: [192, 192],
-        name: "repvit_block_192",
-        shared: instance!("repvit_block_192", "shared"),
-        tile: TILES[2],
-    },
-    Fused {
-        columns: [48, 96],
-        name: "repvit_down_96",
-        shared: instance!("repvit_down_96", "shared"),
-        tile: TILES[1],
-    },
-    Fused {
-        columns: [96, 192],
-        name: "repvit_down_192",
-        shared: instance!("repvit_down_192", "shared"),
-        tile: TILES[2],
-    },
-];
-
-impl Fused {
-    /// The place in [`FUSED`] of the kernel that computes a block.
-    pub fn of(block: &RepVitBlock) -> Option<usize> {
-        let RepVitBlock { dim, dim_out, stride, squeeze, hidden, .. } = *block;
-        // A quarter of the columns, in eights.
-        let squeezes = squeeze == 0 || squeeze == (dim / 4 + 4) / 8 * 8;
-        let serves = |fused: &Fused| {
-            let strides = if dim == dim_out { 1 } else { 2 };
-            fused.columns == [dim, dim_out] && stride == strides && hidden == 2 * dim_out
-        };
-        FUSED.iter().position(serves).filter(|_| squeezes)
-    }
-}
 
 /// Both convolutions, by stride; products with a bias, with GELU and with a residual.
 #[derive(Debug)]
@@ -111,18 +47,17 @@ pub(super) struct Kernels {
     gemm_bias: Kernel,
     gemm_gelu: Kernel,
     gemm_residual: Kernel,
-    fused: Vec<Kernel>,
+    pub fused: FusedKernels,
 }
 
 impl Kernels {
-    /// Loads all of them.
+    /// Loads them, and those of one launch that serve these blocks on this GPU.
     ///
     /// # Errors
     /// The driver refuses the PTX.
-    pub fn load(gpu: &Gpu) -> Result<Self> {
-        let modules = Modules::load(gpu, &BLOCKS, "RepViT")?;
+    pub fn load(gpu: &Gpu, blocks: &[RepVitBlock]) -> Result<Self> {
+        let modules = Modules::load(gpu, &[Topic::Repvit, Topic::RepvitBlock], "RepViT")?;
         let of = |name: &str, shared: u32| modules.kernel(name, shared);
-        let fused = FUSED.iter().map(|fused| of(fused.name, fused.shared));
         let most = u32::try_from(MOST_SHARED)?;
         Ok(Self {
             sums: of("repvit_sums", 0)?,
@@ -131,7 +66,7 @@ impl Kernels {
             gemm_bias: of("repvit_gemm_bias", most)?,
             gemm_gelu: of("repvit_gemm_gelu", most)?,
             gemm_residual: of("repvit_gemm_residual", most)?,
-            fused: fused.collect::<Result<_>>()?,
+            fused: FusedKernels::load(gpu, &modules, blocks)?,
         })
     }
 
@@ -172,58 +107,6 @@ impl Kernels {
         );
         // SAFETY: as above, repvit_gate's own.
         unsafe { self.gate.launch((1, 1, 1), &args, chain) }
-    }
-
-    /// A whole block, by this kernel of [`FUSED`].
-    pub fn fused(&self, block: &Block, kernel: usize, chain: &Chain) -> Result<()> {
-        let DeviceBlock { depthwise, excite, pointwise, up, down } = &block.weights;
-        let found = self.fused.get(kernel).zip(FUSED.get(kernel));
-        let (kernel, Fused { tile: [columns, lines], .. }) = found.context(NO_KERNEL)?;
-        let side = int(block.shape.grid, SIDE)?;
-        let (edges, sums) = block.next.as_ref().map(|next| (&next.edges, &next.sums)).unzip();
-        let args = match pointwise {
-            None => arguments!(
-                ["repvit_block_*"];
-                View(&block.x),
-                View(&depthwise.weight),
-                View(&depthwise.bias),
-                Optional(block.gate.as_ref().map(|gate| &gate.sums)),
-                Optional(excite.as_ref().map(|excite| &excite.squeeze.weight)),
-                Optional(excite.as_ref().map(|excite| &excite.squeeze.bias)),
-                Optional(excite.as_ref().map(|excite| &excite.excite.weight)),
-                Optional(excite.as_ref().map(|excite| &excite.excite.bias)),
-                View(&up.weight),
-                View(&up.bias),
-                View(&down.weight),
-                View(&down.bias),
-                View(&block.out),
-                Optional(edges),
-                Optional(sums),
-                I32(side),
-            ),
-            Some(pointwise) => arguments!(
-                ["repvit_down_*"];
-                View(&block.x),
-                View(&depthwise.weight),
-                View(&depthwise.bias),
-                View(&pointwise.weight),
-                View(&pointwise.bias),
-                View(&up.weight),
-                View(&up.bias),
-                View(&down.weight),
-                View(&down.bias),
-                View(&block.out),
-                Optional(edges),
-                Optional(sums),
-                I32(side),
-            ),
-        };
-        let side = block.shape.grid_out();
-        let grid = (blocks(side, *columns)?, blocks(side, *lines)?, 1);
-        // SAFETY: the arguments are those of repvit_block_* or repvit_down_*, which serves the
-        // block's columns; maps, sums and weights were measured, and the result lies apart from the
-        // map that it is computed from (`RepVitExecutor::new`).
-        unsafe { kernel.launch(grid, &args, chain) }
     }
 
     /// A block by its parts, with memory for y, y of other columns, and hidden columns.
@@ -360,24 +243,6 @@ mod tests {
 
     const BLOCK: RepVitBlock =
         RepVitBlock { dim: 96, dim_out: 96, grid: 8, stride: 1, squeeze: 24, hidden: 192 };
-
-    #[test]
-    fn one_launch_computes_blocks_of_its_own_columns_alone() {
-        let name = |block: RepVitBlock| Fused::of(&block).map(|at| FUSED[at].name);
-        assert_eq!(name(BLOCK), Some("repvit_block_96"));
-        assert_eq!(name(RepVitBlock { squeeze: 0, ..BLOCK }), Some("repvit_block_96"));
-        let down = RepVitBlock { dim: 48, stride: 2, squeeze: 0, ..BLOCK };
-        assert_eq!(name(down), Some("repvit_down_96"));
-        for other in [
-            RepVitBlock { squeeze: 32, ..BLOCK },
-            RepVitBlock { hidden: 384, ..BLOCK },
-            RepVitBlock { stride: 2, squeeze: 0, ..BLOCK },
-            RepVitBlock { stride: 1, ..down },
-            RepVitBlock { dim: 384, dim_out: 384, squeeze: 96, hidden: 768, ..BLOCK },
-        ] {
-            assert_eq!(name(other), None, "{other:?}");
-        }
-    }
 
     #[test]
     fn blocks_that_no_kernel_serves_are_refused() {

@@ -9,13 +9,14 @@ x ─ depthwise 3x3 ─→ y ─ × gate of y's means, where the block has squee
 | file | holds |
 |---|---|
 | `packed.rs`, `weights.rs` | the kernels' order of weights; weights on the device |
-| `launches.rs` | the launches |
+| `fused.rs`, `launches.rs` | blocks of one launch; launches of others' parts |
 | `executor.rs` | which launches compute a block, and memory between them |
 | `stem.rs` | image to tokens |
 | `encoder.rs` | all of it |
 
-Blocks of 48, 96 or 192 columns that keep map and columns are one launch (`cuda/repvit_block.cu`);
-others take a launch for each of their parts (`cuda/repvit.cu`). Squeeze-and-excite needs sums of
+Blocks of 48, 96 or 192 columns that keep map and columns are one launch (`cuda/repvit_block.cu`).
+On Hopper those of 192 and 384 columns are shared by clusters (`cuda/repvit_block_hopper.cu`).
+Others take a launch for each of their parts (`cuda/repvit.cu`). Squeeze-and-excite needs sums of
 the whole map: two launches before. Maps are f16 and channels-last, sums f32.
 
 TensorRT runs stem and neck where a bundle has no weights for their kernels (`cuda/repvit_stem.cu`,
@@ -24,6 +25,7 @@ TensorRT runs stem and neck where a bundle has no weights for their kernels (`cu
 
 mod encoder;
 mod executor;
+mod fused;
 mod launches;
 mod packed;
 pub(crate) mod selftest;
@@ -38,7 +40,8 @@ pub use executor::{RepVitExecutor, RepVitSource};
 pub(crate) use packed::packed;
 
 /// The kernels of blocks, stem and neck.
-const MODULES: [Topic; 4] = [Topic::Repvit, Topic::RepvitBlock, Topic::RepvitStem, neck::MODULE];
+const MODULES: [Topic; 5] =
+    [Topic::Repvit, Topic::RepvitBlock, Topic::RepvitBlockHopper, Topic::RepvitStem, neck::MODULE];
 /// Bytes of an f16.
 const HALF: usize = 2;
 /// What vector loads need.

@@ -1,7 +1,11 @@
 /*!
-RepViT against float64 on the host. Stem and neck: `stem_neck.rs`. Blocks: small trunks as a whole; of EdgeTAM's, at 1024 and 512
-pixels, each kind of block by itself. A whole trunk of that size must give the same finite numbers
-when it is launched and when it is replayed; its time is that of all blocks in a row.
+RepViT against float64 on the host. Stem and neck: `stem_neck.rs`. Blocks: small trunks as a whole;
+of EdgeTAM's, at 1024 and 512 pixels, each kind of block by itself. A whole trunk of that size must
+give the same finite numbers when it is launched and when it is replayed; its time is that of all
+blocks in a row.
+
+On Hopper the kernels for any GPU have rows, too, and times of both are taken in turn. A large trunk
+of Hopper's kernels is compared with the other one.
 */
 
 mod drawn;
@@ -11,16 +15,20 @@ mod stem_neck;
 use anyhow::{Context, Result, ensure};
 use half::f16;
 
+use super::fused::serves_hopper;
 use super::{HALF, MODULES, RepVitExecutor, RepVitSource};
 use crate::selftest::chain_modes::{self, Chained};
 use crate::selftest::{Bench, Checked, Launches, Limits, POISON, Topic, compare, f16_bytes, row};
-use cuda::{CapturedGraph, LaunchMode, MemoryTag, Stream, View};
+use cuda::{CapturedGraph, Gpu, LaunchMode, MemoryTag, Stream, View};
 use drawn::{DrawnBlock, Model};
 use vos::bundle::trunk::{RepVitBlock, RepVitWeights, STAGES};
 use vos::noise::Noise;
 
 const BLOCK: &str = "repvit block";
 const WHOLE: &str = "repvit whole";
+/// The same by Hopper's kernels, where these serve some of the blocks.
+const BLOCK_HOPPER: &str = "repvit block hopper";
+const WHOLE_HOPPER: &str = "repvit whole hopper";
 const MODES: &str = "repvit modes";
 
 /// Tokens, y and hidden columns are halves, each off by 2⁻¹² on average; all sums are f32.
@@ -32,16 +40,12 @@ const SQUARE: usize = 4;
 const ALL: usize = 1024;
 
 const EDGETAM: [usize; STAGES] = [48, 96, 192, 384];
-/// The last two are small: one with blocks of one launch in three stages, one with none.
+/// The last two are small: one with blocks of one launch in three stages, on Hopper in four, one with
+/// none.
 const MODELS: [Model; 4] = [
     Model { name: "EdgeTAM at 1024", columns: EDGETAM, depths: [2, 2, 14, 2], grid: 256 },
     Model { name: "EdgeTAM at 512", columns: EDGETAM, depths: [2, 2, 14, 2], grid: 128 },
-    Model {
-        name: "as wide as EdgeTAM",
-        columns: [48, 96, 192, 200],
-        depths: [2, 1, 2, 1],
-        grid: 24,
-    },
+    Model { name: "as wide as EdgeTAM", columns: EDGETAM, depths: [2, 1, 2, 1], grid: 24 },
     Model { name: "narrow", columns: [16, 24, 40, 64], depths: [1, 1, 2, 1], grid: 24 },
 ];
 
@@ -111,8 +115,12 @@ fn judge(bench: &Bench) {
     let rows = |model: &Model| {
         let (blocks, ends) = model.blocks();
         let drawn = Drawn { blocks, ends, weights: vec![], tokens: vec![], expected: vec![] };
-        let kinds = if model.is_small() { 0 } else { drawn.kinds().len() };
-        1 + chain_modes::rows(bench) + kinds + stem_neck::rows(bench)
+        let hopper =
+            |at: &usize| bench.gpu.runs_hopper_kernels() && serves_hopper(&drawn.blocks[*at]);
+        let kinds = if model.is_small() { vec![] } else { drawn.kinds() };
+        let twice = kinds.iter().filter(|at| hopper(at)).count();
+        let wholes = 1 + usize::from((0..drawn.blocks.len()).any(|at| hopper(&at)));
+        wholes + chain_modes::rows(bench) + kinds.len() + twice + stem_neck::rows(bench)
     };
     let cases =
         bench.planned(MODELS, |model| (model.grid * model.grid * model.columns[0], rows(model)));
@@ -121,17 +129,17 @@ fn judge(bench: &Bench) {
         &cases,
         |model| Drawn::new(seed, model),
         |model, drawn| {
-            let work = match Work::new(bench, &drawn) {
-                Ok(work) => work,
+            let works = match Works::new(bench, &drawn) {
+                Ok(works) => works,
                 Err(error) => return bench.found(row(WHOLE, model.name, Err(error))),
             };
-            bench.found(row(WHOLE, model.name, work.whole(bench, &drawn)));
-            work.modes(bench, model.name, &drawn);
+            works.whole(bench, model.name, &drawn);
+            works.own.modes(bench, model.name, &drawn);
             let Drawn { blocks, ends, weights, .. } = &drawn;
             stem_neck::judge(bench, model, blocks, ends, weights);
             for at in drawn.kinds().into_iter().filter(|_| !model.is_small()) {
                 let name = format!("{}, {}", model.name, named(&drawn.blocks[at]));
-                bench.found(row(BLOCK, &name, work.block(bench, &drawn, at)));
+                works.block(bench, &name, &drawn, at);
             }
         },
     );
@@ -145,6 +153,93 @@ fn named(block: &RepVitBlock) -> String {
     format!("{columns} columns of {grid} x {grid}{squeezed}")
 }
 
+/// A trunk by the kernels for this GPU; on Hopper, where these are others, also by those for any.
+struct Works {
+    own: Work,
+    any: Option<Work>,
+}
+
+impl Works {
+    fn new(bench: &Bench, drawn: &Drawn) -> Result<Self> {
+        let own = Work::new(bench, drawn, bench.gpu)?;
+        let hopper = (0..drawn.blocks.len()).any(|at| own.executor.is_hopper(at));
+        let any = || Work::new(bench, drawn, &bench.gpu.ampere_only());
+        let any = hopper.then(any).transpose()?;
+        Ok(Self { own, any })
+    }
+
+    /// Rows of all blocks.
+    fn whole(&self, bench: &Bench, case: &str, drawn: &Drawn) {
+        let Self { own, any } = self;
+        let Some(any) = any else {
+            let check = || -> Result<Checked> {
+                let (mut checked, _) = own.whole(bench, drawn, None)?;
+                checked.timing =
+                    bench.time_recorded(bench.runs, |stream| own.executor.enqueue(stream))?;
+                Ok(checked)
+            };
+            return bench.found(row(WHOLE, case, check()));
+        };
+        let check = || -> Result<[Checked; 2]> {
+            let (first, maps) = any.whole(bench, drawn, None)?;
+            let (second, _) = own.whole(bench, drawn, Some(&maps))?;
+            in_turn(
+                bench,
+                [first, second],
+                [any, own].map(|work| |stream: &Stream| work.executor.enqueue(stream)),
+            )
+        };
+        found_both(bench, [WHOLE, WHOLE_HOPPER], case, check());
+    }
+
+    /// Rows of one block.
+    fn block(&self, bench: &Bench, case: &str, drawn: &Drawn, at: usize) {
+        let Self { own, any } = self;
+        let Some(any) = any.as_ref().filter(|_| own.executor.is_hopper(at)) else {
+            let check = || -> Result<Checked> {
+                let mut checked = own.block(bench, drawn, at)?;
+                let one = |stream: &Stream| own.executor.enqueue_block(at, stream);
+                checked.timing = bench.time_recorded(bench.runs, one)?;
+                Ok(checked)
+            };
+            return bench.found(row(BLOCK, case, check()));
+        };
+        let check = || -> Result<[Checked; 2]> {
+            let both = [any.block(bench, drawn, at)?, own.block(bench, drawn, at)?];
+            in_turn(
+                bench,
+                both,
+                [any, own]
+                    .map(|work| move |stream: &Stream| work.executor.enqueue_block(at, stream)),
+            )
+        };
+        found_both(bench, [BLOCK, BLOCK_HOPPER], case, check());
+    }
+}
+
+/// The same with their times, taken in turn.
+fn in_turn<F: Fn(&Stream) -> Result<()>>(
+    bench: &Bench,
+    mut both: [Checked; 2],
+    [first, second]: [F; 2],
+) -> Result<[Checked; 2]> {
+    let times = bench.time_in_turn(bench.runs, first, second)?;
+    for (checked, timing) in both.iter_mut().zip(times) {
+        checked.timing = timing;
+    }
+    Ok(both)
+}
+
+fn found_both(bench: &Bench, names: [&str; 2], case: &str, both: Result<[Checked; 2]>) {
+    let each = match both {
+        Ok(both) => both.map(Ok),
+        Err(error) => [(); 2].map(|()| Err(anyhow::anyhow!("{error:#}"))),
+    };
+    for (name, checked) in names.into_iter().zip(each) {
+        bench.found(row(name, case, checked));
+    }
+}
+
 /// A trunk on the device.
 struct Work {
     executor: RepVitExecutor,
@@ -152,9 +247,9 @@ struct Work {
 }
 
 impl Work {
-    fn new(bench: &Bench, drawn: &Drawn) -> Result<Self> {
+    fn new(bench: &Bench, drawn: &Drawn, gpu: &Gpu) -> Result<Self> {
         let Drawn { blocks, ends, weights, .. } = drawn;
-        let memory = bench.gpu.tagged(MemoryTag::Scratch);
+        let memory = gpu.tagged(MemoryTag::Scratch);
         let map = |end: &usize| {
             let block = blocks.get(*end).context("a stage ends at no block")?;
             Ok(View::new(&memory, HALF * block.tokens_out() * block.dim_out)?)
@@ -163,12 +258,18 @@ impl Work {
         let scratch = View::new(&memory, RepVitExecutor::scratch_bytes(blocks))?;
         let weights: Vec<RepVitWeights> = weights.iter().map(DrawnBlock::weights).collect();
         let source = RepVitSource { blocks, ends, weights: &weights };
-        let executor = RepVitExecutor::new(bench.gpu, &source, &maps, &scratch, &bench.stream)?;
+        let executor = RepVitExecutor::new(gpu, &source, &maps, &scratch, &bench.stream)?;
         Ok(Self { executor, maps })
     }
 
-    /// All blocks: launched and replayed, the latter with its time.
-    fn whole(&self, bench: &Bench, drawn: &Drawn) -> Result<Checked> {
+    /// All blocks, launched and replayed, and the stages' maps. `others`: of other kernels, which a
+    /// large trunk is compared with.
+    fn whole(
+        &self,
+        bench: &Bench,
+        drawn: &Drawn,
+        others: Option<&[Vec<u8>]>,
+    ) -> Result<(Checked, Vec<Vec<u8>>)> {
         let (Self { executor, maps }, stream) = (self, &bench.stream);
         let tokens = f16_bytes(&drawn.tokens);
         let begin = || -> Result<()> {
@@ -179,18 +280,17 @@ impl Work {
         begin()?;
         executor.enqueue(stream)?;
         let first: Vec<Vec<u8>> = download()?;
-        let mut checked = if drawn.expected.is_empty() {
-            finite(&first)?
-        } else {
-            let judged = first.iter().zip(&drawn.expected).enumerate();
-            let judged = judged.map(|(stage, (came, expected))| {
-                let sample: Vec<(usize, f64)> = expected.iter().copied().enumerate().collect();
-                (format!("stage {stage}"), WHOLE_LIMITS.judge(&sample, value_of(came)))
-            });
-            let judged: Vec<(String, Checked)> = judged.collect();
-            let named: Vec<(&str, Checked)> =
-                judged.iter().map(|(name, checked)| (name.as_str(), checked.clone())).collect();
-            Checked::of_outputs(&named)
+        let mut checked = match others.filter(|_| drawn.expected.is_empty()) {
+            None if drawn.expected.is_empty() => finite(&first)?,
+            None => of_stages(&first, drawn.expected.iter().map(|map| map.iter().copied())),
+            Some(others) => {
+                finite(&first)?;
+                let values = |map: &Vec<u8>| {
+                    let halves = map.as_chunks::<2>().0.to_vec();
+                    halves.into_iter().map(|two| f16::from_le_bytes(two).to_f64())
+                };
+                of_stages(&first, others.iter().map(values))
+            }
         };
         let launches = Launches(|stream: &Stream| executor.enqueue(stream), 1);
         let mut recorded = CapturedGraph::new(launches, stream, true);
@@ -203,8 +303,7 @@ impl Work {
         if again != first {
             checked.not_repeated();
         }
-        checked.timing = bench.time_recorded(bench.runs, |stream| executor.enqueue(stream))?;
-        Ok(checked)
+        Ok((checked, first))
     }
 
     /// All blocks in each launch mode.
@@ -240,11 +339,23 @@ impl Work {
         let sample = expected.iter().copied().enumerate();
         let sample: Vec<(usize, f64)> =
             sample.filter(|(element, _)| wanted[element / shape.dim_out]).collect();
-        let mut checked = BLOCK_LIMITS.judge(&sample, value_of(&came));
-        let one = |stream: &Stream| self.executor.enqueue_block(at, stream);
-        checked.timing = bench.time_recorded(bench.runs, one)?;
-        Ok(checked)
+        Ok(BLOCK_LIMITS.judge(&sample, value_of(&came)))
     }
+}
+
+/// Of each stage's map, what is expected there.
+fn of_stages<M: Iterator<Item = f64>>(
+    maps: &[Vec<u8>],
+    expected: impl Iterator<Item = M>,
+) -> Checked {
+    let judged = maps.iter().zip(expected).enumerate().map(|(stage, (came, expected))| {
+        let sample: Vec<(usize, f64)> = expected.enumerate().collect();
+        (format!("stage {stage}"), WHOLE_LIMITS.judge(&sample, value_of(came)))
+    });
+    let judged: Vec<(String, Checked)> = judged.collect();
+    let named: Vec<(&str, Checked)> =
+        judged.iter().map(|(name, checked)| (name.as_str(), checked.clone())).collect();
+    Checked::of_outputs(&named)
 }
 
 fn value_of(came: &[u8]) -> impl Fn(usize) -> f64 + '_ {
