@@ -3,14 +3,13 @@ Hopper's blocks of RepViT (repvit_fused.cuh). The blocks of a thread block clust
 tokens, and each has its share of all columns: it convolves those, it computes those of y and z, and
 twice as many hidden ones. All get each other's y and hidden columns, by distributed shared memory.
 
-A cluster reads each weight once from the L2 cache. That is half of what repvit_block_192 reads,
-whose blocks have 32 tokens and all weights. Of 384 columns six blocks hold the hidden ones together.
+A cluster reads each weight once from the L2 cache, and its six blocks hold the hidden columns
+together. Blocks of 192 columns, by clusters of two, were slower than repvit_block_192.
 
 T tokens of z with C columns; sm 90 only. Of N a block has its share.
 
 | kernel                | M, N, K                                 | tile of T | cluster | threads | shared bytes | registers |
 |-----------------------|-----------------------------------------|-----------|---------|---------|--------------|-----------|
-| repvit_block_192_by_2 | T, 384, 192; T, 192, 384                | 8 x 8     | 2       | 384     | 79 808       | 168       |
 | repvit_block_384_by_6 | T, 768, 384; T, 384, 768                | 8 x 8     | 6       | 256     | 153 472      | 255       |
 | repvit_down_384_by_6  | T, 384, 192; T, 768, 384; T, 384, 768   | 8 x 8     | 6       | 256     | 175 104      | 255       |
 
@@ -104,15 +103,14 @@ struct Cluster {
     __device__ __forceinline__ void barrier() const { cluster_release(), cluster_wait(); }
 };
 
-typedef Block<Cluster<2>, 192, 192, 1, 2, 12> Block192By2;
 typedef Block<Cluster<6>, 384, 384, 1, 2, 12> Block384By6;
 typedef Block<Cluster<6>, 192, 384, 1, 2, 12> Down384By6;
-constexpr u32 repvit_block_192_by_2_shared = Block192By2::SHARED, repvit_block_384_by_6_shared = Block384By6::SHARED;
+constexpr u32 repvit_block_384_by_6_shared = Block384By6::SHARED;
 constexpr u32 repvit_down_384_by_6_shared = Down384By6::SHARED;
-constexpr int CLUSTER_COLUMNS = Block192By2::TILE_COLUMNS, CLUSTER_LINES = Block192By2::TILE_LINES;
-constexpr int BLOCKS_192 = Block192By2::BLOCKS, BLOCKS_384 = Block384By6::BLOCKS;
-static_assert(CLUSTER_COLUMNS == 8 && CLUSTER_LINES == 8 && BLOCKS_192 == 2 && BLOCKS_384 == 6, "of launches");
-static_assert(repvit_block_192_by_2_shared == 79808 && repvit_block_384_by_6_shared == 153472, "of launches");
+constexpr int CLUSTER_COLUMNS = Block384By6::TILE_COLUMNS, CLUSTER_LINES = Block384By6::TILE_LINES;
+constexpr int BLOCKS_384 = Block384By6::BLOCKS;
+static_assert(CLUSTER_COLUMNS == 8 && CLUSTER_LINES == 8 && BLOCKS_384 == 6, "of launches");
+static_assert(repvit_block_384_by_6_shared == 153472, "of launches");
 static_assert(repvit_down_384_by_6_shared == 175104, "of launches");
 
 // ---- instances ----
@@ -128,7 +126,6 @@ static_assert(repvit_down_384_by_6_shared == 175104, "of launches");
                     up, up_bias, down, down_bias, z, edges, next, grid},                                     \
                    shared_address(memory));                                                                  \
     }
-REPVIT_BLOCK(repvit_block_192_by_2, Block192By2, 2)
 REPVIT_BLOCK(repvit_block_384_by_6, Block384By6, 6)
 
 extern "C" __global__ void __cluster_dims__(6, 1, 1) __launch_bounds__(Down384By6::THREADS, 1)

@@ -15,12 +15,10 @@ template <class Kind> static void run(int side, const BlockProblem& problem) {
 #include "repvit_block_test.h"
 
 int main(int count, char** words) {
-    test<Block192By2, 192, 192>("repvit_block_192_by_2", 9, true, true);
     test<Block384By6, 384, 384>("repvit_block_384_by_6", 5, true, true);
     test<Down384By6, 192, 384>("repvit_down_384_by_6", 10, true, true);
     if (shipped_alone(count, words)) return 0;
     for (int grid : {2, 8, 18}) for (bool late_copies : {false, true}) for (bool gated : {false, true}) {
-        test<Block192By2, 192, 192>("repvit_block_192_by_2", grid, gated, late_copies);
         test<Block384By6, 384, 384>("repvit_block_384_by_6", grid, gated, late_copies);
         test<Down384By6, 192, 384>("repvit_down_384_by_6", 2 * grid, gated, late_copies);
     }

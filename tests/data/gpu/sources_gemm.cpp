@@ -22,7 +22,6 @@ namespace repvit_clusters {
 
 static const Kernel KERNELS[] = {
     CLUSTER(mlps, mlp_hopper, 4),
-    CLUSTER(repvit_clusters, repvit_block_192_by_2, 2),
     CLUSTER(repvit_clusters, repvit_block_384_by_6, 6),
     CLUSTER(repvit_clusters, repvit_down_384_by_6, 6),
     CLUSTER(products, gemm_bias_gelu_128_by_2, 2),

@@ -137,8 +137,10 @@ impl MemoryAttention {
         projected: Option<&View>,
         stream: &Stream,
     ) -> Result<()> {
-        // Early launches were slower on an H200 (docs/results/kernels.md); why is not known.
-        self.enqueue_in(LaunchMode::Ordered, piece, [x, y], [attended, projected], stream)
+        // On an H200 early launches are faster with Hopper's MLP, and were slower without it
+        // (docs/results/kernels.md); why is not known.
+        let mode = if self.hopper_mlp.is_some() { LaunchMode::Pdl } else { LaunchMode::Ordered };
+        self.enqueue_in(mode, piece, [x, y], [attended, projected], stream)
     }
 
     /// The same in a launch mode.

@@ -8,7 +8,7 @@ stream.
 
 use anyhow::{Context, Result, ensure};
 
-use super::fused::{is_hopper, serves_any_gpu};
+use super::fused::{HOPPER_SIDE, is_hopper, serves_any_gpu};
 use super::launches::{COPIES, Kernels, check_shape};
 use super::weights::{self, DeviceBlock};
 use super::{ALIGNMENT, HALF};
@@ -30,6 +30,8 @@ pub struct RepVitSource<'a> {
     pub ends: &'a [usize; STAGES],
     /// Of each block.
     pub weights: &'a [RepVitWeights<'a>],
+    /// The least side of a map for Hopper's kernels of blocks; none for what is usual.
+    pub hopper_side: Option<usize>,
 }
 
 /// RepViT's blocks of one encoder on its stream.
@@ -173,7 +175,7 @@ impl RepVitExecutor {
         scratch: &View,
         stream: &Stream,
     ) -> Result<Self> {
-        let RepVitSource { blocks: shapes, ends, weights } = *source;
+        let RepVitSource { blocks: shapes, ends, weights, hopper_side } = *source;
         ensure!(
             maps.len() == ends.len() && weights.len() == shapes.len(),
             "{} maps and the weights of {} blocks for {} stages and {} blocks",
@@ -184,7 +186,7 @@ impl RepVitExecutor {
         );
         need(scratch, Self::scratch_bytes(shapes), SCRATCH_ALIGNMENT, "the scratch memory")?;
         let Pieces { turns, parts } = Scratch::of(shapes).pieces(scratch)?;
-        let kernels = Kernels::load(gpu, shapes)?;
+        let kernels = Kernels::load(gpu, shapes, hopper_side.unwrap_or(HOPPER_SIDE))?;
         let mut x = maps.first().context("no map holds the stem's tokens")?.clone();
         let mut laid_out = Vec::with_capacity(shapes.len());
         for (at, shape) in shapes.iter().enumerate() {

@@ -39,8 +39,11 @@ const HOPPER_TILE: [usize; 2] = [
     constant!(RepvitBlockHopper, "CLUSTER_COLUMNS") as usize,
     constant!(RepvitBlockHopper, "CLUSTER_LINES") as usize,
 ];
-const BY_2: u32 = constant!(RepvitBlockHopper, "BLOCKS_192");
 const BY_6: u32 = constant!(RepvitBlockHopper, "BLOCKS_384");
+
+/// The least side of z's map for Hopper's kernels. On an H200 they are faster for 32 x 32 tokens,
+/// which are 16 clusters, and slower for 16 x 16.
+pub(crate) const HOPPER_SIDE: usize = 32;
 
 /// A kernel with the bytes of its source.
 macro_rules! fused {
@@ -55,8 +58,7 @@ macro_rules! fused {
     };
 }
 
-pub(super) const FUSED: [Fused; 8] = [
-    fused!("repvit_block_192_by_2", [192, 192], HOPPER_TILE, BY_2),
+pub(super) const FUSED: [Fused; 7] = [
     fused!("repvit_block_384_by_6", [384, 384], HOPPER_TILE, BY_6),
     fused!("repvit_down_384_by_6", [192, 384], HOPPER_TILE, BY_6),
     fused!("repvit_block_48", [48, 48], TILES[0], 1),
@@ -78,6 +80,10 @@ impl Fused {
         let strides = if dim == dim_out { 1 } else { 2 };
         squeezes && self.columns == [dim, dim_out] && stride == strides && hidden == 2 * dim_out
     }
+
+    fn serves_map(&self, block: &RepVitBlock, least: usize) -> bool {
+        self.serves(block) && (!self.is_hopper() || block.grid_out() >= least)
+    }
 }
 
 /// Whether one launch computes a block on any GPU.
@@ -85,26 +91,35 @@ pub(super) fn serves_any_gpu(block: &RepVitBlock) -> bool {
     FUSED.iter().any(|fused| !fused.is_hopper() && fused.serves(block))
 }
 
-/// Whether one of Hopper's kernels computes a block.
-pub(super) fn serves_hopper(block: &RepVitBlock) -> bool {
-    FUSED.iter().any(|fused| fused.is_hopper() && fused.serves(block))
+/// Whether one of Hopper's kernels computes a block. `least`: as in [`FusedKernels::load`].
+pub(super) fn serves_hopper(block: &RepVitBlock, least: usize) -> bool {
+    FUSED.iter().any(|fused| fused.is_hopper() && fused.serves_map(block, least))
 }
 
 /// The kernels of [`FUSED`], as far as they were loaded.
 #[derive(Debug)]
-pub(super) struct FusedKernels(Vec<Option<Kernel>>);
+pub(super) struct FusedKernels {
+    all: Vec<Option<Kernel>>,
+    /// The least side of z's map for Hopper's.
+    least: usize,
+}
 
 impl FusedKernels {
     /// Takes those for any GPU from `modules`, and loads Hopper's if one serves one of `blocks`.
+    /// `least`: the least side of z's map for Hopper's, usually [`HOPPER_SIDE`].
     ///
     /// # Errors
     /// Kernels that are not in their modules. A driver that refuses Hopper's is a warning.
-    pub fn load(gpu: &Gpu, modules: &Modules, blocks: &[RepVitBlock]) -> Result<Self> {
-        let needed =
-            |fused: &Fused| fused.is_hopper() && blocks.iter().any(|one| fused.serves(one));
+    pub fn load(
+        gpu: &Gpu,
+        modules: &Modules,
+        blocks: &[RepVitBlock],
+        least: usize,
+    ) -> Result<Self> {
+        let needed = blocks.iter().any(|block| serves_hopper(block, least));
         let mut all: Vec<Option<Kernel>> = Vec::with_capacity(FUSED.len());
         all.resize_with(FUSED.len(), || None);
-        if gpu.runs_hopper_kernels() && FUSED.iter().any(needed) {
+        if gpu.runs_hopper_kernels() && needed {
             match Self::load_hoppers(gpu) {
                 Ok(hoppers) => all = hoppers,
                 Err(error) => log::warn!(
@@ -116,7 +131,7 @@ impl FusedKernels {
         for (place, fused) in all.iter_mut().zip(&FUSED).filter(|(_, fused)| !fused.is_hopper()) {
             *place = Some(modules.kernel(fused.name, fused.shared)?);
         }
-        Ok(Self(all))
+        Ok(Self { all, least })
     }
 
     fn load_hoppers(gpu: &Gpu) -> Result<Vec<Option<Kernel>>> {
@@ -136,9 +151,10 @@ impl FusedKernels {
 
     /// The place in [`FUSED`] of the kernel that computes a block.
     pub fn of(&self, block: &RepVitBlock) -> Option<usize> {
-        let serves =
-            |(kernel, fused): (&Option<Kernel>, &Fused)| kernel.is_some() && fused.serves(block);
-        self.0.iter().zip(&FUSED).position(serves)
+        let serves = |(kernel, fused): (&Option<Kernel>, &Fused)| {
+            kernel.is_some() && fused.serves_map(block, self.least)
+        };
+        self.all.iter().zip(&FUSED).position(serves)
     }
 
     /// A whole block, by this kernel of [`FUSED`].
@@ -147,7 +163,7 @@ impl FusedKernels {
     /// It was not loaded, or those of the launch.
     pub fn launch(&self, block: &Block, kernel: usize, chain: &Chain) -> Result<()> {
         let DeviceBlock { depthwise, excite, pointwise, up, down } = &block.weights;
-        let found = self.0.get(kernel).and_then(Option::as_ref).zip(FUSED.get(kernel));
+        let found = self.all.get(kernel).and_then(Option::as_ref).zip(FUSED.get(kernel));
         let (kernel, Fused { tile: [columns, lines], cluster, .. }) = found.context(NO_KERNEL)?;
         let side = int(block.shape.grid, SIDE)?;
         let (edges, sums) = block.next.as_ref().map(|next| (&next.edges, &next.sums)).unzip();
@@ -222,9 +238,12 @@ mod tests {
         let down = RepVitBlock { dim: 48, stride: 2, squeeze: 0, ..BLOCK };
         assert_eq!(names(down), ["repvit_down_96"]);
         let third = RepVitBlock { dim: 192, dim_out: 192, squeeze: 48, hidden: 384, ..BLOCK };
-        assert_eq!(names(third), ["repvit_block_192_by_2", "repvit_block_192"]);
+        assert_eq!(names(third), ["repvit_block_192"]);
         assert_eq!(names(WIDE), ["repvit_block_384_by_6"]);
         assert!(serves_any_gpu(&third) && !serves_any_gpu(&WIDE));
+        let on_32 = RepVitBlock { grid: 32, ..WIDE };
+        assert!(serves_hopper(&on_32, HOPPER_SIDE) && !serves_hopper(&WIDE, HOPPER_SIDE));
+        assert!(serves_hopper(&WIDE, 0) && !serves_hopper(&third, 0));
         let last = RepVitBlock { dim: 192, stride: 2, squeeze: 0, ..WIDE };
         assert_eq!(names(last), ["repvit_down_384_by_6"]);
         for other in [

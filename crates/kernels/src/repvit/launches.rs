@@ -1,5 +1,6 @@
 /*!
-The launches of RepViT's blocks by their parts; `fused.rs` has blocks of one launch. Views are measured before: maps and scratch where a block is laid
+The launches of RepViT's blocks by their parts; `fused.rs` has blocks of one launch. Views are
+measured before: maps and scratch where a block is laid
 out, weights where they are loaded.
 */
 
@@ -51,11 +52,12 @@ pub(super) struct Kernels {
 }
 
 impl Kernels {
-    /// Loads them, and those of one launch that serve these blocks on this GPU.
+    /// Loads them, and those of one launch that serve these blocks on this GPU. `least`: the least
+    /// side of a map for Hopper's.
     ///
     /// # Errors
     /// The driver refuses the PTX.
-    pub fn load(gpu: &Gpu, blocks: &[RepVitBlock]) -> Result<Self> {
+    pub fn load(gpu: &Gpu, blocks: &[RepVitBlock], least: usize) -> Result<Self> {
         let modules = Modules::load(gpu, &[Topic::Repvit, Topic::RepvitBlock], "RepViT")?;
         let of = |name: &str, shared: u32| modules.kernel(name, shared);
         let most = u32::try_from(MOST_SHARED)?;
@@ -66,7 +68,7 @@ impl Kernels {
             gemm_bias: of("repvit_gemm_bias", most)?,
             gemm_gelu: of("repvit_gemm_gelu", most)?,
             gemm_residual: of("repvit_gemm_residual", most)?,
-            fused: FusedKernels::load(gpu, &modules, blocks)?,
+            fused: FusedKernels::load(gpu, &modules, blocks, least)?,
         })
     }
 

@@ -15,7 +15,7 @@ x ─ depthwise 3x3 ─→ y ─ × gate of y's means, where the block has squee
 | `encoder.rs` | all of it |
 
 Blocks of 48, 96 or 192 columns that keep map and columns are one launch (`cuda/repvit_block.cu`).
-On Hopper those of 192 and 384 columns are shared by clusters (`cuda/repvit_block_hopper.cu`).
+On Hopper clusters share those of 384 columns on large maps (`cuda/repvit_block_hopper.cu`).
 Others take a launch for each of their parts (`cuda/repvit.cu`). Squeeze-and-excite needs sums of
 the whole map: two launches before. Maps are f16 and channels-last, sums f32.
 

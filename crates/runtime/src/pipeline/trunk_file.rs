@@ -84,7 +84,7 @@ impl TrunkFile {
             TrunkBlocks::RepVit(blocks) => {
                 let weights = numbers.map(|at| file.repvit_block(at));
                 let weights = &weights.collect::<Result<Vec<_>>>()?[..];
-                let source = RepVitSource { blocks, ends, weights };
+                let source = RepVitSource { blocks, ends, weights, hopper_side: None };
                 let run = RepVitExecutor::new(gpu, &source, maps, scratch, stream)?;
                 Ok(Trunk::RepVit(Box::new(run)))
             }
@@ -119,7 +119,7 @@ impl TrunkFile {
             TrunkBlocks::RepVit(blocks) => {
                 let weights = numbers.map(|at| file.repvit_block(at));
                 let weights = &weights.collect::<Result<Vec<_>>>()?[..];
-                let source = RepVitSource { blocks, ends, weights };
+                let source = RepVitSource { blocks, ends, weights, hopper_side: None };
                 let run = RepVitEncoder::new(gpu, &source, &shape, &outer, scratch, stream)?;
                 Ok(ImageEncoder::RepVit(Box::new(run)))
             }

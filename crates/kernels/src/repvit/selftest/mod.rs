@@ -15,7 +15,7 @@ mod stem_neck;
 use anyhow::{Context, Result, ensure};
 use half::f16;
 
-use super::fused::serves_hopper;
+use super::fused::{HOPPER_SIDE, serves_hopper};
 use super::{HALF, MODULES, RepVitExecutor, RepVitSource};
 use crate::selftest::chain_modes::{self, Chained};
 use crate::selftest::{Bench, Checked, Launches, Limits, POISON, Topic, compare, f16_bytes, row};
@@ -54,6 +54,11 @@ impl Model {
     fn is_small(&self) -> bool {
         self.grid * self.grid <= ALL
     }
+
+    /// Small maps test Hopper's kernels, too.
+    fn hopper_side(&self) -> usize {
+        if self.is_small() { 0 } else { HOPPER_SIDE }
+    }
 }
 
 pub(crate) const TOPIC: Topic = Topic {
@@ -77,6 +82,8 @@ struct Drawn {
     tokens: Vec<f16>,
     /// Of a small trunk the maps of all stages.
     expected: Vec<Vec<f64>>,
+    /// The least side of a map for Hopper's kernels.
+    hopper_side: usize,
 }
 
 impl Drawn {
@@ -96,7 +103,7 @@ impl Drawn {
                 }
             }
         }
-        Self { blocks, ends, weights, tokens, expected }
+        Self { blocks, ends, weights, tokens, expected, hopper_side: model.hopper_side() }
     }
 
     /// Blocks that differ in more than their weights, the first of each kind.
@@ -114,9 +121,12 @@ fn tokens(seed: u64, count: usize) -> Vec<f16> {
 fn judge(bench: &Bench) {
     let rows = |model: &Model| {
         let (blocks, ends) = model.blocks();
-        let drawn = Drawn { blocks, ends, weights: vec![], tokens: vec![], expected: vec![] };
-        let hopper =
-            |at: &usize| bench.gpu.runs_hopper_kernels() && serves_hopper(&drawn.blocks[*at]);
+        let hopper_side = model.hopper_side();
+        let drawn =
+            Drawn { blocks, ends, weights: vec![], tokens: vec![], expected: vec![], hopper_side };
+        let hopper = |at: &usize| {
+            bench.gpu.runs_hopper_kernels() && serves_hopper(&drawn.blocks[*at], hopper_side)
+        };
         let kinds = if model.is_small() { vec![] } else { drawn.kinds() };
         let twice = kinds.iter().filter(|at| hopper(at)).count();
         let wholes = 1 + usize::from((0..drawn.blocks.len()).any(|at| hopper(&at)));
@@ -257,7 +267,8 @@ impl Work {
         let maps: Vec<View> = ends.iter().map(map).collect::<Result<_>>()?;
         let scratch = View::new(&memory, RepVitExecutor::scratch_bytes(blocks))?;
         let weights: Vec<RepVitWeights> = weights.iter().map(DrawnBlock::weights).collect();
-        let source = RepVitSource { blocks, ends, weights: &weights };
+        let hopper_side = Some(drawn.hopper_side);
+        let source = RepVitSource { blocks, ends, weights: &weights, hopper_side };
         let executor = RepVitExecutor::new(gpu, &source, &maps, &scratch, &bench.stream)?;
         Ok(Self { executor, maps })
     }

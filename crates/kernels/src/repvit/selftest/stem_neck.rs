@@ -209,7 +209,7 @@ impl Work {
     ) -> Result<Self> {
         let memory = bench.gpu.tagged(MemoryTag::Scratch);
         let weights: Vec<RepVitWeights> = weights.iter().map(DrawnBlock::weights).collect();
-        let source = RepVitSource { blocks, ends, weights: &weights };
+        let source = RepVitSource { blocks, ends, weights: &weights, hopper_side: None };
         let scratch = View::new(&memory, RepVitExecutor::scratch_bytes(blocks))?;
         let (shape, of) = (&drawn.shape, drawn.weights());
         let encoder = RepVitEncoder::new(bench.gpu, &source, shape, &of, &scratch, &bench.stream)?;
