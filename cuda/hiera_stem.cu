@@ -5,20 +5,27 @@ the first block, f32.
 
 The convolution is a matmul over its taps. T tokens, C columns, padded to units of 16.
 
-| kernel     | M, N, K    | tile of T | threads | stages | shared bytes                 | registers |
-|------------|------------|-----------|---------|--------|------------------------------|-----------|
-| hiera_stem | T, C, 168  | 16 x 8    | 128     | 1      | 15 120 + 5632 x units        | 128       |
+| kernel     | M, N, K   | tile of T         | threads | stages | shared bytes          | registers |
+|------------|-----------|-------------------|---------|--------|-----------------------|-----------|
+| hiera_stem | T, C, 168 | 16 x 16 or 16 x 8 | 256     | 1      | 28 944 + 5632 x units | 128       |
 
-A block copies its part of the image, 72 x 35 pixels, and all weights to shared memory. A lane of the
-matmul needs two neighbours of a row in one register. So a row of the kernel has eight taps, of which
-the first has no weight: the pairs then begin at even columns, and a step of 16 has two rows of the
-kernel. Tokens lie four pixels apart: the words of an instruction lie side by side, in other banks.
+A block copies its part of the image, 72 x 67 or 72 x 35 pixels, and all weights to shared memory. A
+lane of the matmul needs two neighbours of a row in one register. So a row of the kernel has eight
+taps, of which the first has no weight: the pairs then begin at even columns, and a step of 16 has
+two rows of the kernel. The last step has one row, and is an instruction of half the depth. Tokens
+lie four pixels apart: the words of an instruction lie side by side, in other banks.
 
-A warp has two lines of tokens. It goes over the columns in chunks of three units, so that its sums
-fit the registers. They begin as bias and position. A chunk's positions are asked for before the
-previous chunk's matmul, the first ones before the image is there: no launch writes them.
+A warp has two lines of tokens. It loads their pixels once, all steps: 72 registers, as some steps
+of the lower line repeat the upper line's. Then it goes over units of 16 columns, and loads only
+weights. Sums begin as bias and position. A unit asks for those of the next one before its matmul.
+The first ones are asked for before the image is there: no launch writes them. The block also
+prefetches the positions of all its tokens into the L2 cache.
 
-Grid: ceil(grid of tokens / 16) x ceil(grid of tokens / 8).
+16 lines of tokens are for large maps: eight warps share weights, and two blocks fit a
+multiprocessor of sm 90. Small maps have eight lines a block, and so more blocks. There two warps
+share the lines, and take units in turn.
+
+Grid: ceil(grid of tokens / 16) x ceil(grid of tokens / lines of a block).
 */
 #include "ptx.cuh"
 #include "attention.cuh"
@@ -26,14 +33,30 @@ Grid: ceil(grid of tokens / 16) x ceil(grid of tokens / 8).
 #include "gelu.cuh"
 #include "repvit.cuh"
 
+// ---- primitives (PTX ISA 7.4, sm_80) ----
+
+/// Asks the L2 cache for the 128 bytes around this address.
+__device__ __forceinline__ void prefetch(const void* from) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(from) : "memory");
+}
+/// c[16x8] += a[16x8] b[8x8], `a` the first two words.
+__device__ __forceinline__ void multiply_add_eight(float (&c)[4], const u32 (&a)[4], u32 b) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 "
+        "{%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(b));
+}
+
 // ---- stem ----
 
 constexpr int CHANNELS = 3, KERNEL = 7, STRIDE = 4;
-constexpr int WARPS = 4, THREADS = WARPS * 32;
-constexpr int COLUMNS = 16, LINES = 8;  // tokens of a block
-constexpr int UNITS = 3;                // of 16 columns, of a chunk
-constexpr int ROW_TAPS = 8;             // of a row of the kernel, the weightless first one included
-constexpr int STEPS = (CHANNELS * KERNEL * ROW_TAPS + STEP - 1) / STEP;
+constexpr int WARPS = 8, THREADS = WARPS * 32;
+constexpr int COLUMNS = 16, LINES = 16, FEW_LINES = 8;  // tokens of a block
+constexpr int FEW_PAIRS = FEW_LINES / 2;                 // of lines, which a warp has
+constexpr int ROW_TAPS = 8;  // of a row of the kernel, the weightless first one included
+constexpr int ROWS_IN_ALL = CHANNELS * KERNEL, WHOLE_STEPS = ROWS_IN_ALL / 2;
+constexpr int STEPS = (ROWS_IN_ALL * ROW_TAPS + STEP - 1) / STEP;
+static_assert(STEPS == WHOLE_STEPS + 1 && STEP == ROW_TAPS * 2, "the last step has one row");
 
 // Pixels of the image that a tile is made of. The image's lines begin with eight, of which the
 // convolution takes the last three.
@@ -51,16 +74,17 @@ struct StemProblem {
     const f16* position;  // [side / 4, side / 4, columns]
     float* tokens;        // [side / 4, side / 4, columns]
     int side, columns;
+    int lines;  // of a block's tokens: LINES or FEW_LINES
 };
 
 class Stem {
-    int lane, warp, top, left;  // of the tile, tokens
+    int lane, pair, top, left;  // the warp's pair of the tile's lines; of the tile, tokens
     u32 shared;
 
     /// Starts the copies of the weights.
     __device__ __forceinline__ void fetch_weights(const StemProblem& p, int units) const {
         int all = units * (int)(UNIT_BYTES / 16);
-#pragma unroll 4
+#pragma unroll 2
         for (int at = threadIdx.x; at < all; at += THREADS)
             copy16(shared + IMAGE + at * 16, p.weights + at * 8, true);
     }
@@ -68,14 +92,27 @@ class Stem {
     /// Starts the copies of the pixels; zeros around the image.
     __device__ __forceinline__ void fetch_pixels(const StemProblem& p) const {
         constexpr int OF_PLANE = IMAGE_LINES * IMAGE_UNITS, ALL = CHANNELS * OF_PLANE;
-#pragma unroll 2
+#pragma unroll 1
         for (int at = threadIdx.x; at < ALL; at += THREADS) {
             int plane = at / OF_PLANE, in_plane = at % OF_PLANE;
             int line = in_plane / IMAGE_UNITS, unit = in_plane % IMAGE_UNITS;
             int y = top * STRIDE - 3 + line, x = left * STRIDE - 8 + unit * 8;
             bool there = (u32)y < (u32)p.side && (u32)x < (u32)p.side;
-            copy16(shared + at * 16, there ? p.image + (plane * p.side + y) * p.side + x : p.image, there);
+            if (line < p.lines * STRIDE + 3)
+                copy16(shared + at * 16, there ? p.image + (plane * p.side + y) * p.side + x : p.image,
+                       there);
         }
+    }
+
+    /// Asks the L2 cache for the positions of all tokens of the tile.
+    __device__ __forceinline__ void prefetch_positions(const StemProblem& p, int warp) const {
+        constexpr int OF_LINE = 64;  // halves of 128 bytes
+        int grid = p.side / STRIDE, width = min(COLUMNS, grid - left) * p.columns;
+#pragma unroll 1
+        for (int y = top + warp; y < min(top + p.lines, grid); y += WARPS)
+#pragma unroll 1
+            for (int at = lane * OF_LINE; at < width; at += 32 * OF_LINE)
+                prefetch(p.position + (y * grid + left) * p.columns + at);
     }
 
     /// This lane's token of a line of the warp and half of it, [line][half], or -1 beyond the map.
@@ -84,60 +121,75 @@ class Stem {
         for (int m = 0; m < 2; m++)
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                int y = top + warp * 2 + m, x = left + i * 8 + (lane >> 2);
+                int y = top + pair * 2 + m, x = left + i * 8 + (lane >> 2);
                 tokens[m][i] = y < grid && x < grid ? y * grid + x : -1;
             }
     }
 
-    /// Asks for the position of this lane's tokens in a chunk; zeros beyond map and columns.
-    __device__ __forceinline__ void load_position(uint2 (&position)[UNITS][2][2], const StemProblem& p,
-                                                  const int (&tokens)[2][2], int first) const {
+    /// Asks for the bias of four columns; zeros beyond the columns.
+    __device__ __forceinline__ static float4 load_bias(const StemProblem& p, int column) {
+        return column < p.columns ? load_floats(p.bias + column) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    }
+
+    /// Asks for the position of this lane's tokens in four columns; zeros beyond map and columns.
+    __device__ __forceinline__ void load_position(uint2 (&position)[2][2], const StemProblem& p,
+                                                  const int (&tokens)[2][2], int column) const {
 #pragma unroll
-        for (int t = 0; t < UNITS; t++) {
-            int column = (first + t) * TILE + (lane & 3) * 4;
+        for (int m = 0; m < 2; m++)
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                bool there = tokens[m][i] >= 0 && column < p.columns;
+                position[m][i] = make_uint2(0, 0);
+                if (there)
+                    position[m][i] = load_halves(p.position + tokens[m][i] * p.columns + column);
+            }
+    }
+
+    /// Whether the rows that a step takes of the lower line's pixels are those that the step after
+    /// the next takes of the upper line's, four lines of pixels above.
+    __device__ __forceinline__ static constexpr bool is_repeated(int step) {
+        return step * 2 % KERNEL + 1 + STRIDE < KERNEL;
+    }
+
+    /// The warp's tokens as left factor, all steps; not those that are repeated.
+    __device__ __forceinline__ void load_pixels(u32 (&pixels)[2][STEPS][4]) const {
+        u32 from = shared + pair * 2 * TOKEN_LINE + (lane >> 2) * (STRIDE * 2) + (lane & 3) * 4 + 8;
+#pragma unroll
+        for (int row = 0; row < ROWS_IN_ALL; row++)
 #pragma unroll
             for (int m = 0; m < 2; m++)
 #pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    bool there = tokens[m][i] >= 0 && column < p.columns;
-                    position[t][m][i] = make_uint2(0, 0);
-                    if (there) position[t][m][i] = load_halves(p.position + tokens[m][i] * p.columns + column);
+                for (int i = 0; i < 2; i++)
+                    if (m == 0 || !is_repeated(row / 2))
+                        pixels[m][row / 2][row % 2 * 2 + i] =
+                            shared_word(from + row / KERNEL * PLANE + row % KERNEL * IMAGE_LINE +
+                                        m * TOKEN_LINE + i * 8 * STRIDE * 2);
+    }
+
+    /// Adds the products of the warp's tokens with a unit's weights, at this lane's address.
+    __device__ __forceinline__ static void project(Sums& sums, const u32 (&pixels)[2][STEPS][4],
+                                                   u32 weights) {
+        u32 b[4];
+#pragma unroll
+        for (int step = 0; step < WHOLE_STEPS; step++) {
+            load_shared(b, weights + step * (PACKED * 2));
+#pragma unroll
+            for (int m = 0; m < 2; m++)
+#pragma unroll
+                for (int n = 0; n < 2; n++) {
+                    bool above = m == 1 && is_repeated(step);
+                    multiply_add(sums[m][n], pixels[above ? 0 : m][above ? step + 2 : step], b[n * 2],
+                                 b[n * 2 + 1]);
                 }
         }
+        load_shared(b, weights + WHOLE_STEPS * (PACKED * 2));
+#pragma unroll
+        for (int m = 0; m < 2; m++)
+#pragma unroll
+            for (int n = 0; n < 2; n++) multiply_add_eight(sums[m][n], pixels[m][WHOLE_STEPS], b[n * 2]);
     }
 
-    /// From a token's first pixel to those of a row of all channels' kernels; beyond the last row,
-    /// which has no weights, to the last one's. Not a table: the loop over steps stays short.
-    __device__ __forceinline__ static u32 line_of(int row) {
-        int of = row < CHANNELS * KERNEL ? row : CHANNELS * KERNEL - 1;
-        return of / KERNEL * PLANE + of % KERNEL * IMAGE_LINE;
-    }
-
-    /// Adds the products of the warp's tokens with the weights at these addresses.
-    __device__ __forceinline__ void project(Sums (&sums)[UNITS], const u32 (&weights)[UNITS]) const {
-        u32 pixels = shared + warp * 2 * TOKEN_LINE + (lane >> 2) * (STRIDE * 2) + (lane & 3) * 4 + 8;
-#pragma unroll 1
-        for (int step = 0; step < STEPS; step++) {
-            u32 a[2][4];
-#pragma unroll
-            for (int half = 0; half < 2; half++) {
-                u32 line = pixels + line_of(step * 2 + half);
-#pragma unroll
-                for (int m = 0; m < 2; m++)
-#pragma unroll
-                    for (int i = 0; i < 2; i++)
-                        a[m][half * 2 + i] = shared_word(line + m * TOKEN_LINE + i * 8 * STRIDE * 2);
-            }
-#pragma unroll
-            for (int t = 0; t < UNITS; t++) {
-                u32 b[4];
-                load_shared(b, weights[t] + step * (PACKED * 2));
-                multiply(sums[t], a, b);
-            }
-        }
-    }
-
-    /// Stores a unit's columns of the warp's tokens.
+    /// Stores four columns of the warp's tokens.
     __device__ __forceinline__ void store(const Sums& sums, const StemProblem& p, const int (&tokens)[2][2],
                                           int column) const {
         if (column >= p.columns) return;
@@ -153,38 +205,40 @@ class Stem {
 
 public:
     __device__ __forceinline__ void run(const StemProblem& p, u32 memory) {
-        shared = memory, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-        top = blockIdx.y * LINES, left = blockIdx.x * COLUMNS;
+        int warp = threadIdx.x >> 5;
+        bool few = p.lines == FEW_LINES;
+        shared = memory, lane = threadIdx.x & 31, pair = few ? warp % FEW_PAIRS : warp;
+        top = blockIdx.y * p.lines, left = blockIdx.x * COLUMNS;
+        // Warps of the same lines take units in turn.
         int units = (p.columns + TILE - 1) / TILE, own = (lane & 3) * 4, tokens[2][2];
-        uint2 position[UNITS][2][2];
+        int unit = few ? warp / FEW_PAIRS : 0, turn = few ? WARPS / FEW_PAIRS : 1;
+        uint2 position[2][2];
+        float4 bias = load_bias(p, unit * TILE + own);
         own_tokens(tokens, p.side / STRIDE);
-        load_position(position, p, tokens, 0);
         fetch_weights(p, units);
+        load_position(position, p, tokens, unit * TILE + own);
+        prefetch_positions(p, warp);
         dependent_wait();
         dependent_launch();
         fetch_pixels(p);
         copies_commit();
         copies_wait<0>();
         block_barrier();
+        u32 pixels[2][STEPS][4];
+        load_pixels(pixels);
 #pragma unroll 1
-        for (int first = 0; first < units; first += UNITS) {
-            Sums sums[UNITS];
-            u32 weights[UNITS];
+        for (; unit < units; unit += turn) {
+            Sums sums;
+            int column = unit * TILE + own;
+            begin(sums, bias);
 #pragma unroll
-            for (int t = 0; t < UNITS; t++) {
-                // The last chunk may have fewer units; nothing is stored of those beyond.
-                int unit = first + t < units ? first + t : units - 1;
-                weights[t] = shared + IMAGE + unit * UNIT_BYTES + lane * 16;
-                begin(sums[t], load_floats(p.bias + unit * TILE + own));
+            for (int m = 0; m < 2; m++)
 #pragma unroll
-                for (int m = 0; m < 2; m++)
-#pragma unroll
-                    for (int i = 0; i < 2; i++) add_token(sums[t], m, i, position[t][m][i]);
-            }
-            if (first + UNITS < units) load_position(position, p, tokens, first + UNITS);
-            project(sums, weights);
-#pragma unroll
-            for (int t = 0; t < UNITS; t++) store(sums[t], p, tokens, (first + t) * TILE + own);
+                for (int i = 0; i < 2; i++) add_token(sums, m, i, position[m][i]);
+            bias = load_bias(p, column + turn * TILE);
+            load_position(position, p, tokens, column + turn * TILE);
+            project(sums, pixels, shared + IMAGE + unit * UNIT_BYTES + lane * 16);
+            store(sums, p, tokens, column);
         }
     }
 };
@@ -193,9 +247,9 @@ constexpr u32 hiera_stem_shared = IMAGE + 9 * UNIT_BYTES;  // of 144 columns, th
 
 // ---- instances ----
 
-extern "C" __global__ void __launch_bounds__(THREADS, 4)
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
     hiera_stem(const f16* image, const f16* weights, const float* bias, const f16* position, float* tokens,
-               int side, int columns) {
+               int side, int columns, int lines) {
     extern __shared__ __align__(1024) unsigned char memory[];
-    Stem().run({image, weights, bias, position, tokens, side, columns}, shared_address(memory));
+    Stem().run({image, weights, bias, position, tokens, side, columns, lines}, shared_address(memory));
 }

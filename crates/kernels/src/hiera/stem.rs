@@ -24,9 +24,13 @@ const CHANNELS: usize = constant!(HieraStem, "CHANNELS") as usize;
 const KERNEL: usize = constant!(HieraStem, "KERNEL") as usize;
 const ROW_TAPS: usize = constant!(HieraStem, "ROW_TAPS") as usize;
 const STEPS: usize = constant!(HieraStem, "STEPS") as usize;
-/// Tokens of a block, side by side and below each other.
+/// Tokens of a block, side by side and below each other, and those below each other of a small map.
 const COLUMNS: usize = constant!(HieraStem, "COLUMNS") as usize;
 const LINES: usize = constant!(HieraStem, "LINES") as usize;
+const FEW_LINES: usize = constant!(HieraStem, "FEW_LINES") as usize;
+/// Blocks of a map from which on they have `LINES`: two for almost each of an H200's 132
+/// multiprocessors, which hold two. Fewer blocks would leave some of them idle.
+const MANY_BLOCKS: usize = 256;
 /// Bytes of shared memory: pixels, and a unit's weights.
 const IMAGE: usize = constant!(HieraStem, "IMAGE") as usize;
 const UNIT_BYTES: usize = constant!(HieraStem, "UNIT_BYTES") as usize;
@@ -93,6 +97,12 @@ fn packed_taps(weight: &[u8], columns: usize) -> Vec<u8> {
     packed(&wide, columns, depth, 1)
 }
 
+/// Lines of tokens of a block, of a map of this side.
+fn lines_of_a_block(grid: usize) -> usize {
+    let many = grid.div_ceil(COLUMNS) * grid.div_ceil(LINES) >= MANY_BLOCKS;
+    if many { LINES } else { FEW_LINES }
+}
+
 impl Stem {
     /// # Errors
     /// A side or columns that the kernel does not serve, or the modules lack it.
@@ -129,6 +139,7 @@ impl Stem {
         let (side, MapShape { grid, columns }) = (self.side, self.tokens);
         need_exactly(image, F16 * CHANNELS * side * side, ALIGNMENT, "the stem's image")?;
         need_exactly(tokens, F32 * grid * grid * columns, ALIGNMENT, "the stem's tokens")?;
+        let lines = lines_of_a_block(grid);
         let args = arguments!(
             ["hiera_stem"];
             View(image),
@@ -138,8 +149,9 @@ impl Stem {
             View(tokens),
             I32(int(side, "the side of the image")?),
             I32(int(columns, "the number of columns")?),
+            I32(int(lines, "the lines of a block")?),
         );
-        let grid = (blocks(grid, COLUMNS)?, blocks(grid, LINES)?, 1);
+        let grid = (blocks(grid, COLUMNS)?, blocks(grid, lines)?, 1);
         // SAFETY: the arguments are hiera_stem's own; image and tokens were measured here, weights
         // and position when they were laid out.
         unsafe { self.kernel.launch(grid, &args, chain) }
@@ -149,6 +161,16 @@ impl Stem {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_small_map_has_more_blocks() {
+        // Of images of 1024, 512 and 64 pixels a side.
+        let found = [256, 128, 16].map(|grid| {
+            let lines = lines_of_a_block(grid);
+            (lines, grid.div_ceil(COLUMNS) * grid.div_ceil(lines))
+        });
+        assert_eq!(found, [(16, 256), (8, 128), (8, 2)]);
+    }
 
     #[test]
     fn each_weight_has_one_place_behind_a_tap_without_one() {
