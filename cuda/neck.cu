@@ -13,11 +13,15 @@ T tokens, N columns of a result, K of a token, A = 1, 2 or 4 warps side by side,
 | kernel | M, N, K of each matmul | tile of M, N              | threads | stages | registers |
 |--------|------------------------|---------------------------|---------|--------|-----------|
 | neck   | T, N, K of hr0, hr1    | 256 / A tokens, 32 A      | 256     | 3      | 126       |
-|        | T, N, K of feat        | 128 tokens, 128           |         |        |           |
+|        | T, N, K of feat        | 64 tokens, 64             |         |        |           |
 
 A block has one of the three results; feat's, which take longest, begin first. A warp has 32 columns:
 of 32 tokens, or for feat of 64. These are four lines of 16, since they share 8 x 2 tokens of the
-coarsest map. Fewer tokens would make the weights most of what comes from the L2 cache.
+coarsest map.
+
+A small map has few blocks of feat, and each takes the whole chain of its K. So its tile is small, and
+each step of K is of one of four pairs of warps. Their sums are added up in shared memory, always
+in the same order, and each warp stores one line.
 
 K comes in chunks through a ring of slots in shared memory, by cp.async. A chunk has some spans of
 64 bytes of each token, and the weights beside them. feat has the chunks of W and m2 first, then
@@ -35,108 +39,31 @@ Grid: the blocks of all three results (`Share`).
 #include "f16x2.cuh"
 #include "gelu.cuh"
 #include "repvit.cuh"
+#include "neck.cuh"
 
 // ---- neck ----
-
-constexpr int WARPS = 8, THREADS = WARPS * 32;  // 2^3 warps (`Share`)
-constexpr int TILES = 2;                        // of a warp, 16 columns each
-constexpr int LINE = 16;                        // tokens side by side
-constexpr int LINES = 2, SQUARE_LINES = 4;      // of a warp: hr0 and hr1, feat
-constexpr int SQUARE_ACROSS = 4;                // warps of a feat block that share tokens
-constexpr int COARSE = 16;                      // tokens of the coarsest map beside a square, 8 x 2
-constexpr int SPAN = 64;                        // bytes of a token that lie side by side
-constexpr int SPAN_UNITS = SPAN / 16;           // copies of 16 bytes
-constexpr int COPIED = THREADS / SPAN_UNITS;    // tokens whose spans all threads copy at once
-constexpr int WARP_STEP = TILES * PACKED * 2;   // bytes of a warp's weights for a step
-constexpr int STAGES = 3, SLOT = 24 * 1024;     // of the ring, and their bytes
-
-/// One result and what it is made of.
-struct Level {
-    const unsigned char* tokens;  // [side, side, depth]
-    const f16* weight;            // packed, [columns, depth] or [columns, depth | coarse depth]
-    const float* bias;            // [columns]
-    f16* out;                     // [columns, side, side]
-    const unsigned char* coarse;  // [side / 2, side / 2, coarse depth], of feat alone
-    int side, depth, columns, coarse_depth;
-    int size;  // bytes of a token's element: 2, or 4 of floats
-};
-
-/// What a launch is given.
-struct NeckProblem {
-    Level feat, hr1, hr0;
-};
-
-/// How blocks share a result: `across` warps of a block have the same tokens, and it has 2^shift
-/// groups of these. Nothing is divided by a variable: that would delay each block's first copies.
-struct Share {
-    int shift, across, groups, column_blocks, tiles_across, blocks;
-    __device__ __forceinline__ Share(const Level& level, bool square) {
-        int wide = (level.columns + TILES * TILE - 1) / (TILES * TILE), side = level.side;
-        shift = square || wide > 2 ? 1 : wide == 2 ? 2 : 3, across = WARPS >> shift, groups = 1 << shift;
-        column_blocks = shift == 1 ? (wide + WARPS / 2 - 1) / (WARPS / 2) : 1;
-        tiles_across = square ? (side + LINE - 1) / LINE : (side * side + LINES * LINE - 1) / (LINES * LINE);
-        int token_tiles = square ? tiles_across * ((side + SQUARE_LINES - 1) / SQUARE_LINES) : tiles_across;
-        blocks = (token_tiles + groups - 1 >> shift) * column_blocks;
-    }
-};
-
-/// Steps of a span.
-template <class T>
-__device__ __forceinline__ constexpr int SPAN_STEPS() { return SPAN / (STEP * (int)sizeof(T)); }
-
-/// A part of K: of all a level's tokens, or of the coarsest map's.
-struct Part {
-    const unsigned char* tokens;
-    int bytes;         // of a token
-    int rows;          // tokens of a block
-    int steps;         // of its depth
-    int spans, taken;  // of a chunk: spans of a token, and steps in these
-    int chunks;
-    u32 begin;         // of a slot's tokens, behind the weights
-
-    __device__ __forceinline__ Part(const unsigned char* of, int depth, int size, int tokens_of_block, int across) {
-        int span_steps = size == 4 ? SPAN_STEPS<float>() : SPAN_STEPS<f16>();
-        int span = tokens_of_block * SPAN + span_steps * across * WARP_STEP;
-        tokens = of, bytes = depth * size, rows = tokens_of_block, steps = (depth + STEP - 1) / STEP;
-        spans = 1 + (2 * span <= SLOT) + (3 * span <= SLOT) + (4 * span <= SLOT), taken = spans * span_steps;
-        begin = taken * across * WARP_STEP;
-        // Rounded up. The half is far more than the reciprocal's error.
-        chunks = (int)((steps + taken - 0.5f) * reciprocal((float)taken));
-    }
-    /// Steps of a chunk.
-    __device__ __forceinline__ int count(int chunk) const { return min(steps - chunk * taken, taken); }
-};
-
-/// Where a token of a line lies, so that a lane gets the results of four neighbours: of two
-/// instructions two each.
-__device__ __forceinline__ int row_of(int token) {
-    return (token >> 1 & 1) * 8 + (token >> 2) * 2 + (token & 1);
-}
-/// A unit of a row's span lies in another place in each pair of rows, so that no bank has two of a
-/// load.
-__device__ __forceinline__ int place_of(int row, int unit) { return unit ^ (row >> 1 & 3); }
 
 /// UP: feat, in squares, with the coarsest map.
 template <bool UP>
 class Result {
     static constexpr int OWN = UP ? SQUARE_LINES : LINES, GROUP = OWN * LINE;
     // Rounds of copies that a span of a block's tokens takes, at most.
-    static constexpr int ROUNDS = (UP ? WARPS / SQUARE_ACROSS : WARPS) * GROUP / COPIED;
+    static constexpr int ROUNDS = UP ? 1 : WARPS * GROUP / COPIED;
+    // Parts of K, and lines that a warp stores.
+    static constexpr int SHARED_BY = UP ? PARTS : 1, STORED = OWN / SHARED_BY;
 
     Level level;
     Share share;
     Part fine, coarse;
-    int lane, warp, warp_group, first_tile;
+    int lane, warp, warp_group, warp_part, first_tile;
     // Of this thread's copies: where they begin in the maps, and in a slot's tokens.
     int from[ROUNDS], coarse_from;
     u32 to, coarse_to, memory;
     // What comes next: its weights, steps of its part that are left, bytes of a token before it.
     const f16* weight;
     int left, at;
-
-    struct Square {
-        int y, x;
-    } first_square;
+    // The place of feat's tokens among all squares.
+    int square_y, square_x;
 
     /// Some tokens side by side: the number of the first, and how many of them the map has.
     struct Row {
@@ -144,18 +71,11 @@ class Result {
     };
     __device__ __forceinline__ Row row(int group, int line) const {
         if (UP) {
-            Square of = square(group);
-            int y = of.y * OWN + line, x = of.x * LINE;
+            int y = square_y * OWN + line, x = square_x * LINE;
             return {y * level.side + x, y < level.side ? level.side - x : 0};
         }
         int first = (first_tile + group) * GROUP + line * LINE;
         return {first, level.side * level.side - first};
-    }
-    /// The place of a group's square among all: of two groups the second one's is the next.
-    __device__ __forceinline__ Square square(int group) const {
-        int x = first_square.x + group;
-        bool next = x >= share.tiles_across;
-        return {first_square.y + next, next ? 0 : x};
     }
 
     /// What this thread copies. Beyond the map this is the first token: what becomes of it is not
@@ -171,8 +91,8 @@ class Result {
             from[i] = (place < of.count ? of.first + place : 0) * fine.bytes + unit * 16;
         }
         if (UP) {
-            Square of = square(token / COARSE % (WARPS / SQUARE_ACROSS));
-            int y = of.y * (OWN / 2) + token % COARSE / 8, x = of.x * (LINE / 2) + token % 8;
+            // All 16 tokens again for each span that is copied at once.
+            int y = square_y * (OWN / 2) + token % COARSE / 8, x = square_x * (LINE / 2) + token % 8;
             int side = level.side / 2;
             coarse_from = (y < side && x < side ? y * side + x : 0) * coarse.bytes + unit * 16;
             coarse_to = token * SPAN + place_of(token, unit) * 16;
@@ -184,20 +104,20 @@ class Result {
     __device__ __forceinline__ void fetch_tokens(const Part& part, u32 slot, const int (&from)[COUNT]) {
         int inside = part.bytes - threadIdx.x % SPAN_UNITS * 16;
 #pragma unroll 1
-        for (int span = 0; span < part.spans && at < part.bytes; span++) {
+        for (int span = 0; span < part.spans && at < part.bytes; span += part.at_once) {
             bool there = at < inside;
 #pragma unroll
             for (int i = 0; i < COUNT; i++) {
                 // The map begins where a copy beyond the depth would not.
                 int offset = there ? from[i] + at : 0;
-                if (i * COPIED + (int)threadIdx.x / SPAN_UNITS < part.rows)
+                if (i * COPIED + (int)threadIdx.x / SPAN_UNITS < part.rows * part.at_once)
                     copy16(slot + i * COPIED * SPAN, part.tokens + offset, there);
             }
-            slot += part.rows * SPAN, at += SPAN;
+            slot += part.at_once * part.rows * SPAN, at += part.at_once * SPAN;
         }
     }
     __device__ __forceinline__ void fetch_tokens(int chunk, u32 slot) {
-        if (UP && chunk == fine.chunks) at = 0;
+        if (UP && chunk == fine.chunks) at = (int)threadIdx.x / (COARSE * SPAN_UNITS) * SPAN;
         if (!UP || chunk < fine.chunks) {
             fetch_tokens(fine, slot + fine.begin + to, from);
         } else {
@@ -243,15 +163,16 @@ class Result {
         }
     }
 
-    /// Adds a chunk's products: of COUNT lines of 16 tokens, this warp's from row `first` on.
+    /// Adds the products of this warp's steps of a chunk: of COUNT lines of 16 tokens, from row `first`
+    /// on.
     template <class T, int COUNT>
     __device__ __forceinline__ void multiply(float (&sums)[TILES][COUNT][2][4], const Part& part, int chunk,
                                              u32 slot, int first) const {
-        u32 weight = slot + (warp & share.across - 1) * WARP_STEP + lane * 16;
+        u32 weight = slot + (warp_part * share.across + (warp & share.across - 1)) * WARP_STEP + lane * 16;
         u32 tokens = slot + part.begin + first * SPAN + right_of<T>();
         int count = part.count(chunk);
 #pragma unroll 1
-        for (int step = 0; step < count; step++) {
+        for (int step = warp_part; step < count; step += SHARED_BY) {
             u32 left[TILES][4], at = tokens + step / SPAN_STEPS<T>() * part.rows * SPAN;
 #pragma unroll
             for (int tile = 0; tile < TILES; tile++) load_shared(left[tile], weight + tile * PACKED * 2);
@@ -265,7 +186,7 @@ class Result {
                     for (int n = 0; n < 2; n++)
                         multiply_add(sums[tile][line][n], left[tile], right[n * 2], right[n * 2 + 1]);
             }
-            weight += share.across * WARP_STEP;
+            weight += SHARED_BY * share.across * WARP_STEP;
         }
     }
     template <class T>
@@ -275,14 +196,41 @@ class Result {
         else multiply<T>(above, coarse, chunk - fine.chunks, slot, warp_group * COARSE);
     }
 
-    __device__ __forceinline__ void store(const float (&sums)[TILES][OWN][2][4], int column) const {
+    /// Adds up the sums of all parts of K, of the line that this warp stores.
+    __device__ __forceinline__ void add_parts(float (&total)[TILES][STORED][2][4],
+                                              const float (&sums)[TILES][OWN][2][4]) const {
+        u32 to = memory + warp * (OWN * SUMS) + lane * 16;
+        // None reads the last chunk any more.
+        block_barrier();
+#pragma unroll
+        for (int i = 0; i < OWN * TILES * 2; i++) {
+            const float(&of)[4] = sums[i / 2 % TILES][i / (TILES * 2)][i % 2];
+            store_shared_floats(to + i * 512, make_float4(of[0], of[1], of[2], of[3]));
+        }
+        block_barrier();
+        u32 from = memory + (warp & SQUARE_ACROSS - 1) * (OWN * SUMS) + warp_part * SUMS + lane * 16;
+#pragma unroll
+        for (int i = 0; i < TILES * 2; i++) {
+            float(&to)[4] = total[i / 2][0][i % 2];
+#pragma unroll
+            for (int part = 0; part < PARTS; part++) {
+                float4 of = load_shared_floats(from + part * (SQUARE_ACROSS * OWN * SUMS) + i * 512);
+                to[0] = part > 0 ? to[0] + of.x : of.x, to[1] = part > 0 ? to[1] + of.y : of.y;
+                to[2] = part > 0 ? to[2] + of.z : of.z, to[3] = part > 0 ? to[3] + of.w : of.w;
+            }
+        }
+    }
+
+    /// Stores this warp's lines, from `first_line` on.
+    __device__ __forceinline__ void store(const float (&sums)[TILES][STORED][2][4], int column,
+                                          int first_line) const {
         int size = level.side * level.side, place = (lane & 3) * 4;
         // Else four tokens of a line are not aligned as one word of 8 bytes must be.
         bool fours = !UP || level.side % 4 == 0;
         f16* out = level.out + column * size + place;
 #pragma unroll
-        for (int line = 0; line < OWN; line++) {
-            Row to = row(warp_group, line);
+        for (int line = 0; line < STORED; line++) {
+            Row to = row(warp_group, first_line + line);
             bool first = place < to.count, second = place + 2 < to.count;
 #pragma unroll
             for (int i = 0; i < TILES * 2; i++) {
@@ -301,13 +249,13 @@ class Result {
 public:
     __device__ __forceinline__ Result(const Level& of)
         : level(of), share(of, UP),
-          fine(of.tokens, of.depth, of.size, share.groups * GROUP, share.across),
-          coarse(of.coarse, of.coarse_depth, of.size, share.groups * COARSE, share.across) {}
+          fine(of.tokens, of.depth, of.size, share.groups * GROUP, share.across, 1),
+          coarse(of.coarse, of.coarse_depth, of.size, share.groups * COARSE, share.across, COPIED / COARSE) {}
 
     __device__ __forceinline__ void run(int block, u32 shared) {
         lane = threadIdx.x & 31, warp = threadIdx.x >> 5, memory = shared;
         first_tile = block / share.column_blocks * share.groups;
-        warp_group = warp >> 3 - share.shift;
+        warp_group = UP ? 0 : warp >> 3 - share.shift, warp_part = UP ? warp / SQUARE_ACROSS : 0;
         int column_block = block % share.column_blocks, all = fine.steps + (UP ? coarse.steps : 0);
         weight = level.weight + (column_block * all * share.across * (WARP_STEP / 16) + threadIdx.x) * 8;
         left = fine.steps, at = 0;
@@ -318,7 +266,8 @@ public:
         float sums[TILES][OWN][2][4], above[TILES][1][2][4];
 #pragma unroll
         for (int i = 0; i < TILES * 2; i++) {
-            float bias = column + i * 8 < level.columns ? load_float(level.bias + column + i * 8) : 0.0f;
+            bool biased = column + i * 8 < level.columns && warp_part == 0;
+            float bias = biased ? load_float(level.bias + column + i * 8) : 0.0f;
 #pragma unroll
             for (int at = 0; at < 4; at++) {
                 above[i / 2][0][at / 2][i % 2 * 2 + at % 2] = 0.0f;
@@ -326,7 +275,7 @@ public:
                 for (int line = 0; line < OWN; line++) sums[i / 2][line][at / 2][i % 2 * 2 + at % 2] = bias;
             }
         }
-        if (UP) first_square = {first_tile / share.tiles_across, first_tile % share.tiles_across};
+        if (UP) square_y = first_tile / share.tiles_across, square_x = first_tile % share.tiles_across;
         find_copies();
         dependent_wait();
         dependent_launch();
@@ -349,15 +298,19 @@ public:
             else multiply<f16>(sums, above, chunk, slot);
             slot = slot_after(slot);
         }
-        if (UP) {
+        if constexpr (UP) {
             // Two lines have one of the coarsest map, and two neighbours one token of it.
 #pragma unroll
             for (int line = 0; line < OWN; line++)
 #pragma unroll
                 for (int i = 0; i < TILES * 8; i++)
                     sums[i / 8][line][i / 4 % 2][i % 4] += above[i / 8][0][line / 2][i % 4 / 2 * 2 + i / 4 % 2];
+            float total[TILES][STORED][2][4];
+            add_parts(total, sums);
+            store(total, column, warp_part);
+        } else {
+            store(sums, column, 0);
         }
-        store(sums, column);
     }
 };
 

@@ -222,12 +222,17 @@ fn a_fault_in_hieras_stem_is_found() {
     }
 }
 
-/// Faults in the upsampled map, and in where a longer depth lies, of halves and of floats.
+/// Faults in the upsampled map, where a longer depth lies, and the sum of its parts, of halves and of
+/// floats.
 #[test]
 fn a_fault_in_the_neck_is_found() {
     let Some(fakes) = shared() else { return };
     let dir = tempfile::tempdir().unwrap();
-    for fault in ["neck_upsamples_another_line", "neck_reads_the_first_span_alone"] {
+    for fault in [
+        "neck_upsamples_another_line",
+        "neck_reads_the_first_span_alone",
+        "neck_adds_up_one_part_alone",
+    ] {
         let csv = dir.path().join(format!("{fault}.csv"));
         let mut command = selftest(fakes.dir(), &csv);
         command.env("FAKE_FAULT", fault);

@@ -67,6 +67,7 @@ wrong hiera_stem.cu.stem hiera_stem_has_no_position 'load_halves(p.position + to
 wrong hiera_stem.cu.stem hiera_stem_begins_a_row_early 'top * STRIDE - 3' '(top * STRIDE - 4)'
 wrong neck.cu.neck neck_upsamples_another_line 'above[i / 8][0][line / 2]' 'above[i / 8][0][line % 2]'
 wrong neck.cu.neck neck_reads_the_first_span_alone 'step / SPAN_STEPS<T>()' 0
+wrong neck.cu.neck neck_adds_up_one_part_alone 'part * (SQUARE_ACROSS * OWN * SUMS)' 0
 wrong repvit.cu.gemm repvit_forgets_a_part_of_the_depth 'PARTS > 1' false
 wrong memory_attention.cu.norm attention_norm_has_no_bias 'bias[i].x' 0.0f
 wrong memory_attention.cu.projection attention_turns_rows_as_columns 'column < TURNING' 'column >= TURNING'

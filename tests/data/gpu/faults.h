@@ -45,6 +45,7 @@
     X(hiera_stem_begins_a_row_early) \
     X(neck_upsamples_another_line) \
     X(neck_reads_the_first_span_alone) \
+    X(neck_adds_up_one_part_alone) \
     X(repvit_reads_before_it_waits) \
     X(repvit_waits_with_some_threads)
 

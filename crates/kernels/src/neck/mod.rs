@@ -29,8 +29,11 @@ const TILES: usize = constant!(Neck, "TILES") as usize;
 const LINE: usize = constant!(Neck, "LINE") as usize;
 const LINES: usize = constant!(Neck, "LINES") as usize;
 const SQUARE_LINES: usize = constant!(Neck, "SQUARE_LINES") as usize;
-/// Warps of one of `feat`'s blocks that have the same tokens.
+/// Warps of one of `feat`'s blocks that have the same tokens and the same part of K. All of its
+/// warps have the same tokens.
 const SQUARE_ACROSS: usize = constant!(Neck, "SQUARE_ACROSS") as usize;
+/// The most warps of another block that have the same tokens.
+const WIDEST: usize = WARPS / 2;
 /// Bytes of an f16.
 const HALF: usize = 2;
 /// What vector loads need.
@@ -60,12 +63,16 @@ impl Share {
     /// Of `columns` channels of a map; `square`: a warp's tokens are lines below each other.
     fn of(side: usize, columns: usize, square: bool) -> Self {
         let wide = columns.div_ceil(TILES * TILE);
-        let across = if square || wide > 2 { SQUARE_ACROSS } else { wide.max(1) };
+        let across = match wide {
+            _ if square => SQUARE_ACROSS,
+            0..=2 => wide.max(1),
+            _ => WIDEST,
+        };
         let token_tiles = match square {
             true => side.div_ceil(LINE) * side.div_ceil(SQUARE_LINES),
             false => (side * side).div_ceil(LINES * LINE),
         };
-        let groups = WARPS / across;
+        let groups = if square { 1 } else { WARPS / across };
         Self { tiles: across * TILES, blocks: token_tiles.div_ceil(groups) * wide.div_ceil(across) }
     }
 
