@@ -9,6 +9,8 @@
 #   SEGTRT_TENSORRT_LIB=DIR   where TensorRT's libraries lie, if they are not found by themselves
 #   POWER_MODES="0 2"         measures in each of these modes of nvpmodel too; it asks for sudo
 #   SOAK=600                  heats the board for so many seconds before each measurement
+#   REHEARSE=1                tries the steps without a GPU: builds and tests no engines, and runs
+#                             the network on the CPU with ONNX Runtime (first: segtrt setup)
 set -u
 
 # A relative SEGTRT is meant from where the user is, not from the pack.
@@ -29,6 +31,8 @@ done
 . ./settings.sh
 mkdir -p results || exit 1
 failed=0
+backend=tensorrt
+[ "${REHEARSE:-0}" = 0 ] || backend=onnxruntime
 
 say() {
     printf '%s\n' "$*" | tee -a results/run.log
@@ -119,8 +123,10 @@ trap stop_tegrastats EXIT
 
 # Measures the clips into results/$1, and goes on where that was interrupted.
 measure() {
-    set -- "$1" bench --backend tensorrt --engines engines --onnx-dir onnx --split-dir "$split" --models "$TAGS" \
-        --imgsz "$IMGSZ" --out-dir "results/$1"
+    engines=engines
+    [ "$backend" = tensorrt ] || engines=
+    set -- "$1" bench --backend "$backend" ${engines:+--engines "$engines"} --onnx-dir onnx --split-dir "$split" \
+        --models "$TAGS" --imgsz "$IMGSZ" --out-dir "results/$1"
     case $PRECISION in fp16 | mixed | fp32) set -- "$@" --precision "$PRECISION" ;; esac
     [ -d "results/$1" ] && set -- "$@" --resume
     measured=$1
@@ -142,7 +148,7 @@ soak() {
 
 # Peaks, soak and measurement in the present mode. $1 follows the names of the results.
 measure_mode() {
-    if has_option selftest --peak; then
+    if [ "$backend" = tensorrt ] && has_option selftest --peak; then
         step "peak$1" "$segtrt" selftest --peak || say "the peaks of this GPU stay unknown (results/peak$1.log)"
     fi
     if command -v tegrastats >/dev/null 2>&1; then
@@ -245,27 +251,38 @@ machine >results/machine.txt 2>&1
 # What it finds missing may still be no obstacle: the steps themselves decide.
 step doctor "$segtrt" doctor --onnx-dir onnx || say "the doctor found problems (results/doctor.log). Continuing"
 
-if ! step build-engines "$segtrt" build-engines --platform "$PLATFORM" --platforms platforms.toml --models "$MODELS" \
-    --imgsz "$IMGSZ" --precision "$PRECISION" --max-objects "$MAX_OBJECTS" --onnx-dir onnx --out engines "$@"; then
-    failed=1
-    say "some engines were not built (reasons: results/build-engines.log). Continuing with the others"
-fi
-if [ -z "$(find engines -name engine.json 2>/dev/null)" ]; then
-    give_up "no engine was built, so there is nothing to measure"
-fi
+if [ "$backend" = tensorrt ]; then
+    # Rows of the CPU are not continued.
+    [ ! -e results/REHEARSAL ] || rm -rf results/REHEARSAL results/bench* results/soak*
+    if ! step build-engines "$segtrt" build-engines --platform "$PLATFORM" --platforms platforms.toml --models "$MODELS" \
+        --imgsz "$IMGSZ" --precision "$PRECISION" --max-objects "$MAX_OBJECTS" --onnx-dir onnx --out engines "$@"; then
+        failed=1
+        say "some engines were not built (reasons: results/build-engines.log). Continuing with the others"
+    fi
+    if [ -z "$(find engines -name engine.json 2>/dev/null)" ]; then
+        give_up "no engine was built, so there is nothing to measure"
+    fi
 
-if "$segtrt" selftest --help >/dev/null 2>&1; then
-    set -- selftest --engines engines
-    has_option selftest --onnx-dir && set -- "$@" --onnx-dir onnx
-    step selftest "$segtrt" "$@" || failed=1
-    rows="the rows are those of the selftest"
+    if "$segtrt" selftest --help >/dev/null 2>&1; then
+        set -- selftest --engines engines
+        has_option selftest --onnx-dir && set -- "$@" --onnx-dir onnx
+        step selftest "$segtrt" "$@" || failed=1
+        rows="the rows are those of the selftest"
+    else
+        failed=1
+        rows="nothing was measured"
+        say "this segtrt has no selftest: the engines are built, not tested"
+    fi
 else
-    failed=1
-    rows="nothing was measured"
-    say "this segtrt has no selftest: the engines are built, not tested"
+    if [ -d results/bench ] && [ ! -e results/REHEARSAL ]; then
+        say "REHEARSE=1: $here/results has rows of this GPU, which a rehearsal would mix with the CPU's; move that folder away"
+        exit 1
+    fi
+    say "REHEARSE=1: no engines are built or tested, and the CPU runs the network. The rows are not those of this GPU" |
+        tee results/REHEARSAL
 fi
 
-if bench_has_tensorrt; then
+if [ "$backend" = onnxruntime ] || bench_has_tensorrt; then
     split=clips
     if [ ! -d clips ]; then
         split=synthetic

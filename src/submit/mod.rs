@@ -23,6 +23,8 @@ use vos::preprocess::pillow;
 const FOLDER: &str = "results";
 /// Sums of all other files of the folder.
 const SUMS: &str = "SHA256SUMS";
+/// What `run.sh` leaves where the CPU stood in for the GPU.
+const REHEARSAL: &str = "REHEARSAL";
 /// Steps that a table of boards asks for.
 const STEPS: [&str; 3] = ["build-engines", "selftest", "bench"];
 /// Tables and logs have kilobytes, masks and overlays megabytes.
@@ -197,6 +199,11 @@ fn steps(folder: &Path) -> Check {
         let status = std::fs::read_to_string(folder.join(format!("{step}.status")));
         status.map_or_else(|_| "not run".to_owned(), |code| code.trim().to_owned())
     };
+    if folder.join(REHEARSAL).exists() {
+        let why =
+            "a rehearsal (REHEARSE=1): the CPU ran the network; run run.sh on the board without it";
+        return Check::of("steps", Some(why.to_owned()), String::new);
+    }
     let failed: Vec<String> = STEPS
         .iter()
         .map(|step| (step, status(step)))

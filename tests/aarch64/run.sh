@@ -153,4 +153,40 @@ both report run -o report.html
 frames=$(cd "$work/x86_64" && echo split/JPEGImages_24fps/*_000)
 both track "$frames" --click 160,90 --model edgetam_mini --onnx-dir "$bundles" --out track
 same track/masks
+
+# ---- a board's afternoon without its GPU: from the pack to results.tar ----
+
+cat >"$work/board.toml" <<TABLE
+[testboard]
+title = "aarch64 under qemu"
+sm = 87
+memory_mb = 4096
+unified = true
+models = ["edgetam_mini"]
+precision = "fp32"
+imgsz = 256
+workspace_mb = 64
+track_variant = "per-fill-level"
+opt_level = 1
+device_names = []
+tegra = true
+TABLE
+"$native" pack --platform testboard --platforms "$work/board.toml" --onnx-dir "$bundles" --binary "$aarch64" \
+  --with-clips "$work/x86_64/split" --out "$work/pack.tar" >"$work/pack.txt" 2>&1 || fail "segtrt pack: $(tail -n 5 "$work/pack.txt")"
+tar -xf "$work/pack.tar" -C "$work"
+board=$work/segtrt-pack-testboard
+# The shell is this machine's; the program is the pack's, and its workers' too.
+cat >"$work/segtrt" <<PROGRAM
+#!/bin/bash
+export ORT_DYLIB_PATH=$(printf %q "$work/share/lib/libonnxruntime.so.$release") SEGTRT_SHARE=$(printf %q "$work/share") SEGTRT_RUNNER=$(printf %q "$(printf %q "$qemu")")
+exec $(printf %q "$qemu") $(printf %q "$board/segtrt") "\$@"
+PROGRAM
+chmod +x "$work/segtrt"
+afternoon() { REHEARSE=1 SEGTRT=$work/segtrt sh "$board/run.sh" >"$work/board.txt" 2>&1 || fail "run.sh: $(tail -n 5 "$work/board.txt")"; }
+seconds "run.sh of the pack on aarch64, the CPU in the GPU's place" afternoon
+# A rehearsal is no result of a board; all files have their sums.
+! "$native" submit "$board/results.tar" >"$work/submit.txt" 2>&1 || fail "segtrt submit took a rehearsal for a board's result"
+for words in 'ok       files ' 'ok       pack ' 'FAILED   steps     a rehearsal' '| edgetam_mini_points | 256 | fp32 |'; do
+  grep -qF -- "$words" "$work/submit.txt" || fail "segtrt submit does not say '$words': $(cat "$work/submit.txt")"
+done
 python3 tests/aarch64/compare.py "$work/x86_64" "$work/aarch64"

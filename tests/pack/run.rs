@@ -50,6 +50,34 @@ fn engines_are_built_tested_and_measured_and_the_results_packed() {
     assert_eq!(again[3], format!("{bench}<--resume>"));
 }
 
+/// Without a GPU: the same steps but engines and self-test, and no result.
+#[test]
+fn a_rehearsal_measures_the_cpu_and_is_no_result() {
+    let board = Board::new(&[]);
+    board.install(env!("CARGO_PKG_VERSION"), "tensorrt", true);
+    let output = board.run(&[], &[("REHEARSE", "1"), ("WITH_PEAK", "1")]);
+    let text = said(&output);
+    assert!(output.status.success() && text.contains("the CPU runs the network"), "{text}");
+    let calls = board.calls();
+    assert_eq!((calls.len(), calls[0].as_str()), (3, DOCTOR), "{calls:?}");
+    let bench = "<bench><--backend><onnxruntime><--onnx-dir><onnx><--split-dir><synthetic>";
+    assert!(calls[1].starts_with("<synth>") && calls[2].starts_with(bench), "{calls:?}");
+    let results = board.pack.join("results.tar");
+    segtrt()
+        .arg("submit")
+        .arg(&results)
+        .assert()
+        .code(1)
+        .stdout(contains("FAILED   steps     a rehearsal (REHEARSE=1)"));
+    // A rehearsal is continued; the board's own rows begin anew, and no rehearsal touches them.
+    assert!(board.run(&[], &[("REHEARSE", "1")]).status.success());
+    assert!(board.calls()[4].ends_with("<--resume>"), "{:?}", board.calls());
+    assert!(board.run(&[], &[]).status.success());
+    assert!(!board.calls().last().unwrap().ends_with("<--resume>"), "{:?}", board.calls());
+    let output = board.run(&[], &[("REHEARSE", "1")]);
+    assert!(output.status.code() == Some(1) && said(&output).contains("move that folder away"));
+}
+
 /// An afternoon on a Jetson: the mode that was found, two that were asked for, and the first again.
 #[test]
 fn each_power_mode_is_heated_and_measured_and_the_first_one_comes_back() {
