@@ -306,7 +306,7 @@ pub struct GpuArgs {
     /// Launch the work of each frame separately, without CUDA graphs.
     #[arg(long, help_heading = GPU)]
     pub no_cuda_graphs: bool,
-    /// How the host waits for a frame [default: spin; yield with --lanes].
+    /// How the host waits for a frame [default: spin; yield with several --lanes].
     #[arg(long, help_heading = GPU, value_enum)]
     pub host_wait: Option<Wait>,
     /// Run N clips at once on one GPU, one frame of each in flight: as many frames a second as

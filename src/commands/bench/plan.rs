@@ -241,9 +241,9 @@ fn write_test_split() -> Result<PathBuf> {
     Ok(options.out)
 }
 
-/// Lanes wait at the same time, while threads decode.
+/// Several lanes wait at the same time, while threads decode.
 fn usual_wait(args: &GpuArgs) -> Wait {
-    if args.lanes.is_some() { Wait::Yield } else { Wait::Spin }
+    if args.lanes.is_some_and(|lanes| lanes > 1) { Wait::Yield } else { Wait::Spin }
 }
 
 /// How engines are run on a GPU.
