@@ -8,7 +8,6 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
-use flate2::read::GzDecoder;
 use serde_json::Value;
 use vos::files::python_format::{float_repr, round};
 use vos::files::{ColumnSet, Configuration, ObjectResult, ResultStore, RowOrder, Sidecar};
@@ -19,12 +18,14 @@ use vos::record::{
 };
 use vos::stage::Stage;
 
+use crate::support::golden;
+
 fn data(name: &str) -> Vec<u8> {
-    fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/files").join(name)).unwrap()
+    golden(&format!("files/{name}"))
 }
 
 fn records() -> Vec<SummaryRecord> {
-    serde_json::from_reader(GzDecoder::new(data("records.json.gz").as_slice())).unwrap()
+    serde_json::from_slice(&data("records.json.gz")).unwrap()
 }
 
 #[track_caller]
@@ -40,7 +41,7 @@ fn assert_same_bytes(found: &[u8], expected: &[u8]) {
 #[test]
 fn python_rounds_and_prints_floats_the_same_way() {
     let golden: Vec<(String, usize, String, String)> =
-        serde_json::from_reader(GzDecoder::new(data("floats.json.gz").as_slice())).unwrap();
+        serde_json::from_slice(&data("floats.json.gz")).unwrap();
     assert!(golden.len() > 1000);
     for (bits, digits, plain, rounded) in golden {
         let value = f64::from_bits(bits.parse().unwrap());
@@ -53,14 +54,14 @@ fn python_rounds_and_prints_floats_the_same_way() {
 fn python_writes_the_same_summary() {
     let mut bytes = Vec::new();
     summary_csv::write(&mut bytes, ColumnSet::Standard, &records()).unwrap();
-    assert_same_bytes(&bytes, &data("sav_benchmark_summary.csv"));
+    assert_same_bytes(&bytes, &data("sav_benchmark_summary.csv.gz"));
 }
 
 #[test]
 fn python_writes_the_same_extended_summary() {
     let mut bytes = Vec::new();
     summary_csv::write(&mut bytes, ColumnSet::Extended, &records()).unwrap();
-    assert_same_bytes(&bytes, &data("extended_summary.csv"));
+    assert_same_bytes(&bytes, &data("extended_summary.csv.gz"));
     // No name twice: readers that look by name would see one of the two.
     let header = String::from_utf8(bytes).unwrap();
     let mut names: Vec<&str> = header.lines().next().unwrap().split(',').collect();
@@ -74,7 +75,7 @@ fn python_writes_the_same_extended_summary() {
 fn python_writes_the_same_profile() {
     let mut bytes = Vec::new();
     profile_csv::write(&mut bytes, records().iter().map(|r| &r.pooled)).unwrap();
-    assert_same_bytes(&bytes, &data("profile_summary.csv"));
+    assert_same_bytes(&bytes, &data("profile_summary.csv.gz"));
 }
 
 #[test]

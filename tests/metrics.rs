@@ -12,6 +12,8 @@ use vos::metrics::{MetricsKind, Scorer, score_frame};
 use vos::morphology::{dilate, disk, square};
 use vos::rle::{Counts, Rle};
 
+use crate::support;
+
 const KINDS: [MetricsKind; 2] = [MetricsKind::Predecessor, MetricsKind::Official];
 
 /// The definitions, one pixel at a time.
@@ -240,7 +242,7 @@ struct Means {
 }
 
 fn golden() -> Golden {
-    serde_json::from_str(include_str!("data/metrics/golden.json")).unwrap()
+    serde_json::from_slice(&support::golden("metrics/golden.json.gz")).unwrap()
 }
 
 #[test]

@@ -1,10 +1,24 @@
 //! What the tests of the program share: the command, a small split, the small bundle, ONNX Runtime.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use assert_cmd::Command;
+use flate2::read::GzDecoder;
 use ort::environment::Environment;
+
+/// A file of `tests/data`, inflated if its name ends in gz.
+pub fn golden(name: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
+    let bytes = std::fs::read(path).unwrap();
+    if !name.ends_with(".gz") {
+        return bytes;
+    }
+    let mut inflated = Vec::new();
+    GzDecoder::new(bytes.as_slice()).read_to_end(&mut inflated).unwrap();
+    inflated
+}
 
 /// The program under test, with nothing of the caller's environment that could change a result.
 pub fn segtrt() -> Command {

@@ -5,7 +5,7 @@ use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 use serde_json::Value;
 
-use crate::support::{column, read_csv, segtrt};
+use crate::support::{column, golden, read_csv, segtrt};
 
 const OLD_HEADER: &str = "video,object,model,run,imgsz,frames,fps,latency_ms,gpu_peak_alloc_MiB,\
     gpu_peak_reserved_MiB,cpu_peak_rss_MiB,nsight_report,setup_ms";
@@ -109,8 +109,7 @@ fn a_real_run_is_merged_by_either_table_and_told_in_json() {
     let run = dir.path().join("run");
     fs::create_dir(&run).unwrap();
     for name in ["profile_summary.csv", "sav_benchmark_summary.csv"] {
-        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/files").join(name);
-        fs::copy(golden, run.join(name)).unwrap();
+        fs::write(run.join(name), golden(&format!("files/{name}.gz"))).unwrap();
     }
     let out = dir.path().join("final.csv");
     for (table, name) in [(None, "run"), (Some("sav_benchmark_summary"), "JandF")] {

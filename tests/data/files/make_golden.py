@@ -9,6 +9,7 @@ from the same numbers. floats.json.gz holds [bits, digits, repr(value), repr(rou
 
 import csv
 import gzip
+import io
 import json
 import math
 import pathlib
@@ -225,10 +226,11 @@ ROOFLINE = [f"{stage}_roofline" for stage in ROOFLINE_STAGES]
 
 
 def write_csv(name, fields, rows):
-    with open(HERE / name, "w", newline="", encoding="utf-8") as handle:
-        writer = csv.DictWriter(handle, fieldnames=fields, extrasaction="ignore")
-        writer.writeheader()
-        writer.writerows(rows)
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, fieldnames=fields, extrasaction="ignore")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_packed(f"{name}.gz", text.getvalue())
 
 
 def write_stats(rows):

@@ -1,9 +1,10 @@
-"""Makes golden.json: random masks with the scores that Python gives them.
+"""Makes golden.json.gz: random masks with the scores that Python gives them.
 
     pip install numpy opencv-python-headless scikit-image pycocotools
     python tests/data/metrics/make_golden.py
 """
 
+import gzip
 import hashlib
 import json
 import pathlib
@@ -111,9 +112,10 @@ def main():
             for frames in sequences
         ],
     }
-    path = pathlib.Path(__file__).with_name("golden.json")
-    path.write_text(json.dumps(golden, separators=(",", ":")).replace('{"truth":', '\n{"truth":')
-                    .replace('{"frames":', '\n{"frames":') + "\n")
+    path = pathlib.Path(__file__).with_name("golden.json.gz")
+    text = json.dumps(golden, separators=(",", ":"))
+    text = text.replace('{"truth":', '\n{"truth":').replace('{"frames":', '\n{"frames":') + "\n"
+    path.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
     print(f"{path.name}: {len(pairs)} pairs, {len(sequences)} sequences, {path.stat().st_size} bytes")
 
 
