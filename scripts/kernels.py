@@ -21,10 +21,12 @@ import collections
 import concurrent.futures
 import ctypes
 import hashlib
+import itertools
 import os
 import pathlib
 import platform
 import re
+import string
 import subprocess
 import sys
 import typing
@@ -127,6 +129,51 @@ def short_registers(ptx):
     return REGISTER.sub(short, ptx)
 
 
+# Most kernels have thousands of registers. Names of a letter or two and two digits are a fifth of the
+# text shorter than numbers of up to five digits.
+REGISTERS = re.compile(r"^\s*\.reg (\.\w+)\s+([dfprs])<(\d+)>;\n", re.M)
+GROUP = 100
+# Names of parameters and labels, opcodes with a digit, a type.
+NO_PREFIX = {"a", "L", "ex", "lg", "bf", "tf"}
+
+
+def prefixes():
+    letters = string.ascii_letters
+    names = itertools.chain(letters, map("".join, itertools.product(letters, letters)))
+    return (name for name in names if name not in NO_PREFIX)
+
+
+def short_numbers(ptx):
+    """The same PTX whose kernels call their registers `b0` to `b99`, `c0` to `c99` and so on."""
+    bodies = re.split(r"(?=^\.(?:visible|entry|extern|func)\b)", ptx, flags=re.M)
+    return "".join(map(short_numbers_of_kernel, bodies))
+
+
+def short_numbers_of_kernel(ptx):
+    unused, groups = prefixes(), {}
+    if clash := re.search(r"(?<![\w$%.<])(?![dfprsaL])[A-Za-z]{1,2}\d{1,2}\b(?!\.)", ptx):
+        raise Problem(f"the PTX has a name {clash[0]}, which a register would get")
+
+    def declare(declared):
+        kind, letter, count = declared[1], declared[2], int(declared[3])
+        groups[letter] = [next(unused) for _ in range(0, count, GROUP)]
+        sizes = [min(GROUP, count - at) for at in range(0, count, GROUP)]
+        names = ",".join(f"{name}<{size}>" for name, size in zip(groups[letter], sizes))
+        return f".reg {kind} {names};\n"
+
+    ptx = REGISTERS.sub(declare, ptx)
+    if not groups:
+        return ptx
+
+    def rename(register):
+        number = int(register[2])
+        return f"{groups[register[1]][number // GROUP]}{number % GROUP}"
+
+    body = re.compile(rf"(?<![\w$%.])([{''.join(groups)}])(\d+)\b")
+    lines = ptx.splitlines(keepends=True)
+    return "".join(line if line.lstrip().startswith(".reg") else body.sub(rename, line) for line in lines)
+
+
 # Labels and parameters are known inside their kernel alone: short names are another fiftieth.
 LABEL = re.compile(r"\$L__BB(\d+_\d+)\b")
 PARAMETER = re.compile(r"\b\w+_param_(\d+)\b")
@@ -194,7 +241,7 @@ def compact(ptx):
         return ""
 
     ptx = VARIABLE.sub(keep_used, ptx)
-    ptx = short_names(short_registers(ptx))
+    ptx = short_names(short_numbers(short_registers(ptx)))
     lines = (re.sub(r"[ \t]+", " ", line).replace(", ", ",").strip() for line in ptx.splitlines())
     return [*constants, *joined(filter(None, lines))]
 
