@@ -255,7 +255,7 @@ fn a_fault_in_repvit_on_hopper_is_found() {
     command.args(["--topics", "repvit", "--max-elements", "30000"]).assert().code(1);
     let (kernels, reasons) = (column(&csv, "kernel"), column(&csv, "reason"));
     let found = kernels.iter().zip(&reasons).find(|(kernel, _)| *kernel == "repvit whole hopper");
-    assert!(found.is_some_and(|(_, reason)| reason.starts_with("stage 2: ")), "{reasons:?}");
+    assert!(found.is_some_and(|(_, reason)| reason.starts_with("stage 3: ")), "{reasons:?}");
     let any = kernels.iter().zip(&reasons).filter(|(kernel, _)| *kernel == "repvit whole");
     assert!(any.clone().count() == 2 && any.into_iter().all(|(_, reason)| reason.is_empty()));
 }
