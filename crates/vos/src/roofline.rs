@@ -221,8 +221,11 @@ mod tests {
         let sam = |gflop, mb| [(gflop, mb), (423.0, 514.0), (11.6, 81.0)];
         let work = [
             ("edgetam", 512, [(8.77, 145.0), (13.54, 71.8), (3.31, 29.8)]),
+            ("edgetam", 768, [(19.73, 314.2), (36.16, 132.2), (7.19, 57.5)]),
             ("edgetam", 1024, [(35.1, 551.0), (80.1, 226.0), (12.6, 97.0)]),
-            ("sam2.1_tiny", 1024, sam(286.8, 1384.0)),
+            ("sam2.1_tiny", 512, [(61.44, 442.3), (36.01, 139.1), (2.9, 22.3)]),
+            ("sam2.1_tiny", 768, [(145.27, 891.0), (145.89, 287.9), (6.53, 46.7)]),
+            ("sam2.1_tiny", 1024, [(286.76, 1512.3), (420.92, 496.2), (11.61, 80.9)]),
             ("sam2.1_small", 1024, sam(354.4, 1675.0)),
             ("sam2.1_base_plus", 1024, sam(640.4, 2893.0)),
             ("sam2.1_large", 1024, sam(1815.2, 6331.0)),
@@ -239,7 +242,7 @@ mod tests {
             assert!((row.least_ms - least).abs() < 6e-4, "{model} {imgsz}: {least}");
             assert!((0.04..0.35).contains(&row.share()));
         }
-        assert_eq!(Reached::nearest("edgetam", 600).unwrap().imgsz, 512);
+        assert_eq!(Reached::nearest("edgetam", 620).unwrap().imgsz, 512);
         assert_eq!(Reached::nearest("edgetam_mini", 256), None);
     }
 }
