@@ -13,7 +13,7 @@ A block copies its part of the image, 72 x 67 or 72 x 35 pixels, and all weights
 lane of the matmul needs two neighbours of a row in one register. So a row of the kernel has eight
 taps, of which the first has no weight: the pairs then begin at even columns, and a step of 16 has
 two rows of the kernel. The last step has one row, and is an instruction of half the depth. Tokens
-lie four pixels apart: the words of an instruction lie side by side, in other banks.
+lie four pixels apart: the words that the lanes load at once are neighbours, in different banks.
 
 A warp has two lines of tokens. It loads their pixels once, all steps: 72 registers, as some steps
 of the lower line repeat the upper line's. Then it goes over units of 16 columns, and loads only

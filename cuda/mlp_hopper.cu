@@ -24,11 +24,12 @@ Warpgroups have roles, and hand over by barriers in shared memory:
 
 The sums of four blocks are added in a fixed order, so that all runs give the same bits: of D's four
 tiles of 64 rows, block b takes tile p ^ b as its p-th, keeps the first, and sends the others to
-blocks b ^ p, as halves: the way between multiprocessors is slow. Each block then adds bias and residual to 64 columns of all
-tokens, which are rounded once. They are the right factor of the projection as they lie. Its sums
-are exchanged once more, 16 columns of a memory for each block.
+blocks b ^ p. It sends them as halves, which is half the traffic between multiprocessors. Each block
+then adds bias and residual to 64 columns of all tokens, and rounds them once. In shared memory they
+have the layout of the projection's right factor. The projection's sums are exchanged in the same
+way, 16 columns of a memory for each block.
 
-By count, of 4096 tokens and 116 blocks: 75 MFLOP a block with ReLU, 18 400 cycles at 4096 FLOP a
+An estimate, not a measurement, for 4096 tokens and 116 blocks: 75 MFLOP a block with ReLU, 18 400 cycles at 4096 FLOP a
 cycle, half of that with GELU. A chunk's 2300 cycles of the tensor cores need as many of shared
 memory: 1660 to read factors, 510 for 64 KB of weights, 140 for hidden columns. The L2 cache gives
 0.53 MB a block, 10 us at 50 bytes a ns and multiprocessor. Beside these: x and the first weights,
@@ -52,9 +53,9 @@ Grid: ceil(T / 144) clusters of 4 blocks; hidden columns are a multiple of 256, 
 class Mlp : MlpBlock {
     // ---- up ----
 
-    /// A chunk is handed over behind the next chunk's matmul: the tensor cores multiply it while the
-    /// next one is activated. At once, both matmuls would share them, and then wait for the
-    /// activation.
+    /// A chunk is handed over behind the next chunk's matmul: the tensor cores multiply it while
+    /// the next one is activated. At once, both matmuls would share the tensor cores, which would
+    /// then be idle during the activation.
     __device__ __forceinline__ void make_hidden(const MlpProblem& p) const {
         Cursor at;
         at.begin(0);
@@ -188,9 +189,9 @@ class Mlp : MlpBlock {
             bias[0] += weight_float(p.absent + row), bias[1] += weight_float(p.absent + row + 8);
     }
 
-    /// The tiles that are this block's, of all blocks' sums, with biases and residual: 64 columns of
-    /// all tokens to memory, or to the projection, and then its 16. By warpgroup 0; warpgroup 1 only
-    /// sends.
+    /// Adds all blocks' sums of this block's tile, biases and residual. The 64 columns of all
+    /// tokens go to memory, or to the projection, whose 16 columns then go there. By warpgroup 0;
+    /// warpgroup 1 only sends.
     __device__ __forceinline__ void finish(const MlpProblem& p, Sums& sums, int role) const {
         Pass pass = sums_pass(2, role == 1);
         u32 tile = tile_of_chunk(p.chunks);
@@ -240,9 +241,9 @@ class Mlp : MlpBlock {
     }
 
 public:
-    /// Between the two barriers of the cluster nobody writes a peer's memory but x, which each block
-    /// waits for. The second announces reads alone, and needs no release: behind it, x and the rings
-    /// are free in all blocks. A block ends when all that is sent to it has come.
+    /// Between the two barriers of the cluster nobody writes a peer's memory but x, which each
+    /// block waits for. The second announces reads alone, and needs no release: behind it, x and
+    /// the rings are free in all blocks. A block ends when all that is sent to it has come.
     __device__ __forceinline__ void run(const MlpProblem& p, u32 memory) {
         shared = memory, rank = cluster_rank();
         thread = (int)threadIdx.x & 127, warp = thread >> 5, lane = thread & 31;

@@ -9,7 +9,8 @@ Needs ptx.cuh, common.cuh, f16x2.cuh, wgmma.cuh and tiles.cuh in front.
 // ---- primitives (PTX ISA 8.1, sm_90) ----
 
 __device__ __forceinline__ void block_barrier() { __syncthreads(); }
-/// Four 8x8 matrices of halves, each transposed; lane l gives the address of row l % 8 of matrix l / 8.
+/// Four 8x8 matrices of halves, each transposed; lane l gives the address of row l % 8 of matrix
+/// l / 8.
 __device__ __forceinline__ void load_matrices_transposed(u32 (&r)[4], u32 address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
@@ -44,7 +45,8 @@ __device__ __forceinline__ float weight_float(const float* from) {
 
 constexpr int MLP_TOKENS = 144, MLP_CLUSTER = 4, MLP_THREADS = 512;
 constexpr int MLP_WIDTH = 256, MLP_MEMORY = 64;  // columns of a token, of a memory
-constexpr int PART = 64;                         // rows and columns of a stage, hidden columns of a chunk
+// Rows and columns of a stage, hidden columns of a chunk.
+constexpr int PART = 64;
 constexpr u32 TILE = MLP_TOKENS * 128;           // bytes of 64 columns of all tokens
 constexpr u32 STAGE = PART * 128;
 // Accumulators of a thread for PART rows of weights and all tokens, which are sent eight at a time.
@@ -148,10 +150,10 @@ protected:
     }
 
     /// The rest, by the same thread. Each block brings 64 columns of x to all of the cluster. The
-    /// residual comes to the place of hidden columns that the last chunk does not take, when those
-    /// before it have been multiplied. Nobody has seen the phase before that one complete, but it is:
-    /// this thread brought a stage to the place of one that was multiplied with those very columns,
-    /// and they were made behind that phase.
+    /// residual comes to the place of the last chunk but one, once its hidden columns have been
+    /// multiplied. This thread waits for that phase of the barrier without having waited for the
+    /// one before. That one is complete: to refill its ring, the thread waited until a stage was
+    /// free that had been multiplied with those hidden columns, and these were stored behind it.
     __device__ __forceinline__ void load_rest(const MlpProblem& p, int ring, Cursor& to, int at) const {
         if (ring == 0) {
             pdl_launch_dependents();
@@ -169,8 +171,8 @@ protected:
     // ---- matmuls ----
 
     /// Issues 64 rows of weights [64 x 64] times the tokens' 64 columns. ADD is 0 for the first, a
-    /// constant: sums need not be kept for it. Nothing but `wgmma` between fence and commit: control
-    /// flow there makes the compiler serialise them.
+    /// constant: sums need not be kept for it. Nothing but `wgmma` between fence and commit:
+    /// control flow there makes the compiler serialise them.
     template <int ADD>
     __device__ __forceinline__ static void multiply(Sums& sums, u32 weights, u32 tokens) {
         u64 a = descriptor(weights), b = descriptor(tokens);
@@ -195,13 +197,15 @@ protected:
 
     // ---- tiles of 64 columns in shared memory: a row of 128 bytes a token, swizzled ----
 
-    /// This lane's address for two matrices of 16 tokens: 16 columns that the warp's sums are rows of.
+    /// This lane's address for two matrices of 16 tokens. Their 16 columns are the rows of the
+    /// warp's sums.
     __device__ __forceinline__ u32 lanes_place(u32 tile) const {
         return tile + (u32)((lane >> 4) * 8 + (lane & 7)) * 128 +
                (u32)((warp * 2 + (lane >> 3 & 1)) ^ (lane & 7)) * 16;
     }
     /// Stores the warp's 16 rows of sums as 16 columns of the tile. Of 16 tokens at a time,
-    /// finish(words, sums, place) makes the halves of eight sums, and may read what is in their place.
+    /// finish(words, sums, place) makes the halves of eight sums, and may read what is in their
+    /// place.
     template <class Finish>
     __device__ __forceinline__ void store_sums(u32 tile, const Sums& sums, Finish finish) const {
         u32 to = lanes_place(tile);

@@ -15,17 +15,17 @@ T tokens, N columns of a result, K of a token, A = 1, 2 or 4 warps side by side,
 | neck   | T, N, K of hr0, hr1    | 256 / A tokens, 32 A      | 256     | 3      | 126       |
 |        | T, N, K of feat        | 64 tokens, 64             |         |        |           |
 
-A block has one of the three results; feat's, which take longest, begin first. A warp has 32 columns:
-of 32 tokens, or for feat of 64. These are four lines of 16, since they share 8 x 2 tokens of the
-coarsest map.
+A block has one of the three results; feat's, which have the longest K, begin first. A warp has 32
+columns: of 32 tokens, or for feat of 64. These are four lines of 16, since they share 8 x 2 tokens
+of the coarsest map.
 
-A small map has few blocks of feat, and each takes the whole chain of its K. So its tile is small, and
-each step of K is of one of four pairs of warps. Their sums are added up in shared memory, always
-in the same order, and each warp stores one line.
+A small map has few blocks of feat, and each of them goes through all of K. So feat's tile is small,
+and four pairs of warps take the steps of K in turn. Their sums are added up in shared memory,
+always in the same order, and each warp stores one line.
 
 K comes in chunks through a ring of slots in shared memory, by cp.async. A chunk has some spans of
 64 bytes of each token, and the weights beside them. feat has the chunks of W and m2 first, then
-those of V and m3. Long K would otherwise not fit, and bytes under way are as many for each K.
+those of V and m3. So shared memory, and the bytes under way, do not depend on K.
 
 The weights are the left factor and the tokens the right one: so a lane has neighbouring tokens of
 one column, and stores them as planar features are. Rows of 16 tokens lie in shared memory in the
@@ -163,8 +163,8 @@ class Result {
         }
     }
 
-    /// Adds the products of this warp's steps of a chunk: of COUNT lines of 16 tokens, from row `first`
-    /// on.
+    /// Adds the products of this warp's steps of a chunk: of COUNT lines of 16 tokens, from row
+    /// `first` on.
     template <class T, int COUNT>
     __device__ __forceinline__ void multiply(float (&sums)[TILES][COUNT][2][4], const Part& part, int chunk,
                                              u32 slot, int first) const {

@@ -1,17 +1,18 @@
 /*!
-Hopper's blocks of RepViT (repvit_fused.cuh). The blocks of a thread block cluster share a tile of 64
-tokens, and each has its share of all columns: it convolves those, it computes those of y and z, and
-twice as many hidden ones. All get each other's y and hidden columns, by distributed shared memory.
+Hopper's blocks of RepViT (repvit_fused.cuh). The blocks of a thread block cluster share a tile of
+64 tokens, and each has its share of all columns: it convolves those, it computes those of y and z,
+and twice as many hidden ones. All get each other's y and hidden columns, by distributed shared
+memory.
 
-A cluster reads each weight once from the L2 cache, and its six blocks hold the hidden columns
-together. Blocks of 192 columns, by clusters of two, were slower than repvit_block_192.
+A cluster reads each weight once from the L2 cache. Blocks of 192 columns, by clusters of two, were
+slower than repvit_block_192 on an H200.
 
 T tokens of z with C columns; sm 90 only. Of N a block has its share.
 
 | kernel                | M, N, K                                 | tile of T | cluster | threads | shared bytes | registers |
 |-----------------------|-----------------------------------------|-----------|---------|---------|--------------|-----------|
-| repvit_block_384_by_6 | T, 768, 384; T, 384, 768                | 8 x 8     | 6       | 256     | 153 472      | 255       |
-| repvit_down_384_by_6  | T, 384, 192; T, 768, 384; T, 384, 768   | 8 x 8     | 6       | 256     | 175 104      | 255       |
+| repvit_block_384_by_6 | T, 768, 384; T, 384, 768                | 8 x 8     | 6       | 256     | 153 472      | 147       |
+| repvit_down_384_by_6  | T, 384, 192; T, 768, 384; T, 384, 768   | 8 x 8     | 6       | 256     | 175 104      | 160       |
 
 Both groups of a block take the same weights, the second from the L1 cache.
 
@@ -19,8 +20,9 @@ Why no block writes into another's memory too early or too late: first stores to
 start (wait_until_begun). Hidden columns lie where pixels were; they come behind the barrier in
 front of which all have convolved. None stores to a peer behind the last barrier, so each may end.
 
-Clusters of six: of 64 tokens there are 16 at 1024 pixels, and multiprocessors for 96 blocks. A GPC
-has 16 or 18, and some have fewer: clusters of eight would not all run at once.
+Why clusters of six: at 1024 pixels there are 16 clusters of 64 tokens. They are 96 blocks, for 132
+multiprocessors of an H200. A GPC has 16 or 18 of these, and some have fewer: clusters of eight
+might not all run at once, which nobody has measured.
 
 Grid: blocks of a cluster x ceil(grid of z / 8) x ceil(grid of z / 8).
 */

@@ -66,8 +66,8 @@ private:
     static constexpr u32 FROM_LINE = FROM_COLUMNS * PIXEL + (128 - FROM_COLUMNS * PIXEL % 128 + PIXEL) % 128;
     static constexpr u32 PITCH = C * 2 + 16, HIDDEN_PITCH = C * 4 + 16, POINT_PITCH = IN * 2 + 16;
     static constexpr u32 FROM_BYTES = FROM_LINES * FROM_LINE, HIDDEN_BYTES = TOKENS * HIDDEN_PITCH;
-    // Behind y: first the pixels, then the hidden columns. Behind those: what the gate takes, or where
-    // columns change the convolution's results.
+    // Behind y: first the pixels, then the hidden columns. Behind those: what the gate takes, or
+    // where columns change the convolution's results.
     typedef Excite<Team, C, THREADS> Gate;
     static constexpr u32 BEHIND = TOKENS * PITCH;
     static constexpr u32 APART = BEHIND + (FROM_BYTES > HIDDEN_BYTES ? FROM_BYTES : HIDDEN_BYTES);
@@ -110,6 +110,7 @@ private:
         load_weights(ring[at], from + at * PACKED);
     }
 
+    /// Asks for the first units. In a cluster these loads must stay in front of the wait.
     __device__ __forceinline__ void fetch_first() {
 #pragma unroll
         for (int i = 0; i < AHEAD; i++)
