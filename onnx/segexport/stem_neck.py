@@ -1,10 +1,10 @@
 """Stem and neck for segtrt's kernels, which then compute the whole image encoder.
 
 A RepViT's stem is two 3x3 convolutions with stride 2 and GELU between them. A Hiera's is the patch
-embedding, a 7x7 convolution with stride 4, plus the positions of the whole map at the bundle's image
-size. The neck is four 1x1 convolutions (encoder.py), into which the mask decoder's are folded. Their
-weights lie in the trunk's file; [trunk.stem] and [trunk.neck] of the manifest say their sizes. The
-graphs encoder_cut0 and encoder_cut1 compute the same with TensorRT.
+embedding, a 7x7 convolution with stride 4, plus the positions of the whole map at the bundle's
+image size. The neck is four 1x1 convolutions (encoder.py), into which those of the mask decoder are
+folded. Their weights lie in the trunk's file; [trunk.stem] and [trunk.neck] of the manifest say
+their sizes. The graphs encoder_cut0 and encoder_cut1 compute the same with TensorRT.
 """
 
 from torch import nn
@@ -13,12 +13,12 @@ from .trunk_hiera import HieraBlocks
 from .trunk_layers import MIXED, Layers
 
 # What segtrt's kernels take (crates/vos/src/bundle/trunk/stem.rs and stem_neck.rs).
-STEP, MOST_MIDDLE, MOST_TOKEN, MOST_EMBEDDED, MOST_FEATURE = 8, 24, 48, 240, 1024
+STEP, MOST_MIDDLE, MOST_TOKEN, MOST_EMBEDDED, MOST_FEATURE = 8, 24, 48, 192, 1024
 NECK = ("hr0", "hr1", "middle", "coarse")
 
 
 class Convolutions:
-    """The stem of an `Encoder` with a RepViT."""
+    """The stem of a RepViT, of an `Encoder`'s trunk."""
 
     def __init__(self, trunk):
         stem = trunk.body["stem"]
@@ -47,7 +47,7 @@ class Convolutions:
 
 
 class Patches:
-    """The stem of an `Encoder` with a Hiera."""
+    """The stem of a Hiera, of an `Encoder`'s trunk."""
 
     def __init__(self, trunk):
         self.patch, self.pos = trunk.patch, trunk.pos
@@ -61,7 +61,7 @@ class Patches:
         columns, grid = layer.out_channels, self.pos.shape[1]
         if columns % STEP or columns > MOST_EMBEDDED:
             return f"{columns} columns of the stem's tokens, expected a multiple of {STEP} up to {MOST_EMBEDDED}"
-        return f"a map of an odd side, {grid}" if grid % 2 else None
+        return f"the stem makes a map of an odd side, {grid}" if grid % 2 else None
 
     def table(self):
         return {"kernel": self.patch.kernel_size[0]}

@@ -5,13 +5,13 @@ The stem: a planar image to the first block's tokens, in one launch (`cuda/hiera
 use anyhow::{Result, bail, ensure};
 
 use crate::constants::constant;
-use crate::device_weights::{Affine, DeviceWeights};
+use crate::device_weights::{Affine, DeviceWeights, check_layer};
 use crate::images::Topic;
 use crate::kernel::{Chain, Kernel, Modules, arguments};
 use crate::repvit::packed;
 use crate::{blocks, int, need_exactly};
 use cuda::View;
-use vos::bundle::trunk::{MapShape, StemAndNeck, StemShape, StemWeights};
+use vos::bundle::trunk::{MOST_EMBEDDED, MapShape, StemAndNeck, StemShape, StemWeights};
 
 pub(super) const MODULE: Topic = Topic::HieraStem;
 
@@ -28,8 +28,8 @@ const STEPS: usize = constant!(HieraStem, "STEPS") as usize;
 const COLUMNS: usize = constant!(HieraStem, "COLUMNS") as usize;
 const LINES: usize = constant!(HieraStem, "LINES") as usize;
 const FEW_LINES: usize = constant!(HieraStem, "FEW_LINES") as usize;
-/// Blocks of a map from which on they have `LINES`: two for almost each of an H200's 132
-/// multiprocessors, which hold two. Fewer blocks would leave some of them idle.
+/// Blocks of a map from which on they have `LINES`. A map with fewer gets lower ones, so that more
+/// of an H200's 132 multiprocessors, which hold two blocks each, have work.
 const MANY_BLOCKS: usize = 256;
 /// Bytes of shared memory: pixels, and a unit's weights.
 const IMAGE: usize = constant!(HieraStem, "IMAGE") as usize;
@@ -43,6 +43,13 @@ const F16: usize = 2;
 const F32: usize = 4;
 /// What vector loads need.
 const ALIGNMENT: usize = 16;
+
+const _: () = assert!(shared_memory(MOST_EMBEDDED) <= MOST_SHARED);
+
+/// Bytes of a block's shared memory.
+const fn shared_memory(columns: usize) -> usize {
+    IMAGE + UNIT_BYTES * columns.div_ceil(TILE)
+}
 
 /// The kernel, its weights and the sizes of its launch.
 #[derive(Debug)]
@@ -68,10 +75,12 @@ pub(super) fn laid_out(
         bail!("the stem of a Hiera embeds patches of {KERNEL} pixels, found {:?}", shape.stem);
     };
     let MapShape { grid, columns } = shape.tokens;
-    let depth = CHANNELS * KERNEL * KERNEL;
-    let found = (patch.weight.len(), patch.bias.len(), position.len());
-    let expected = (F16 * columns * depth, F32 * columns, F16 * grid * grid * columns);
-    ensure!(found == expected, "the stem has {found:?} bytes, {expected:?} are expected");
+    check_layer("the stem's patch embedding", patch, columns, CHANNELS * KERNEL * KERNEL)?;
+    let (found, expected) = (position.len(), F16 * grid * grid * columns);
+    ensure!(
+        found == expected,
+        "the stem's position embedding has {found} bytes, {expected} are expected"
+    );
     let mut bias = patch.bias.to_vec();
     bias.resize(F32 * columns.next_multiple_of(TILE), 0);
     Ok(vec![
@@ -114,7 +123,7 @@ impl Stem {
              of {PIXELS} and 4",
             tokens.columns
         );
-        let shared = IMAGE + UNIT_BYTES * tokens.columns.div_ceil(TILE);
+        let shared = shared_memory(tokens.columns);
         ensure!(
             shared <= MOST_SHARED,
             "the stem's {} columns need {shared} bytes of shared memory, {MOST_SHARED} are there",
@@ -170,6 +179,11 @@ mod tests {
             (lines, grid.div_ceil(COLUMNS) * grid.div_ceil(lines))
         });
         assert_eq!(found, [(16, 256), (8, 128), (8, 2)]);
+    }
+
+    #[test]
+    fn more_columns_than_a_bundle_may_have_would_not_fit() {
+        assert!(shared_memory(MOST_EMBEDDED + TILE) > MOST_SHARED);
     }
 
     #[test]

@@ -31,7 +31,7 @@ use blocks::Block;
 pub use blocks::{MapShape, STEP};
 pub use hiera::{DEEPEST, HieraBlock, HieraWeights, WIDEST};
 pub use repvit::{RepVitBlock, RepVitWeights};
-pub use stem::{StemShape, StemWeights};
+pub use stem::{MOST_EMBEDDED, StemShape, StemWeights};
 pub use stem_neck::{NeckShape, StemAndNeck, StemAndNeckWeights};
 pub use weights::{LayerBytes, TrunkWeights};
 

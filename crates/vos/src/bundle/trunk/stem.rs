@@ -17,9 +17,10 @@ const PLACES: usize = 9;
 /// tokens.
 const MOST_MIDDLE: usize = 24;
 const MOST_TOKEN: usize = 48;
-/// Side of the patches that the kernel of a Hiera's stem takes, and most columns of its tokens.
+/// Side of the patches that the kernel of a Hiera's stem takes, pixels.
 const KERNEL: usize = 7;
-const MOST_EMBEDDED: usize = 240;
+/// Most columns of a Hiera's tokens for which its stem's kernel has shared memory on any GPU.
+pub const MOST_EMBEDDED: usize = 192;
 
 /// What makes tokens of an image, a token of 4 × 4 pixels. A RepViT has convolutions, a Hiera
 /// patches.

@@ -255,7 +255,7 @@ mod tests {
         let (mut other, _) = whole_of(small(), StemShape::Patches { kernel: 7 });
         other.trunk.as_mut().unwrap().stem = Some(StemShape::Patches { kernel: 9 });
         let error = other.trunk.as_ref().unwrap().check_against(&other).unwrap_err();
-        let said = "8 columns of patches of 9 pixels a side, expected at most 240 of 7";
+        let said = "8 columns of patches of 9 pixels a side, expected at most 192 of 7";
         assert!(format!("{error:#}").contains(said), "{error:#}");
     }
 
