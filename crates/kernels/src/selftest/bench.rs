@@ -4,7 +4,7 @@ The bench that cases run on: the device, the host's processors, and the report's
 
 use std::cell::RefCell;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use rayon::ThreadPool;
 
 use super::ahead::{Planned, ROOM, ahead};
@@ -41,6 +41,14 @@ pub struct CaseRow {
     pub library: Option<String>,
     /// Why it failed; none where it passed.
     pub reason: Option<String>,
+}
+
+/// The results of two rows that are judged together: one reason why they could not is both rows'.
+pub fn each_of(both: Result<[Checked; 2]>) -> [Result<Checked>; 2] {
+    match both {
+        Ok(both) => both.map(Ok),
+        Err(error) => [(); 2].map(|()| Err(anyhow!("{error:#}"))),
+    }
 }
 
 /// The row of a case that ran, or of one that could not.

@@ -5,7 +5,7 @@ Rows of a chain of kernels in both launch modes: in order, and by programmatic d
 
 use anyhow::Result;
 
-use super::bench::{Bench, row};
+use super::bench::{Bench, each_of, row};
 use super::compare::{Checked, compare};
 use super::stopwatch::Launches;
 use crate::kernel::chains_have_pdl;
@@ -46,18 +46,8 @@ pub(crate) fn judge(bench: &Bench, chain: &Chained) {
         return;
     }
     let case = |mode: &str| format!("{}, {mode}", chain.case);
-    match check(bench, chain) {
-        Ok(all) => {
-            for ((_, mode), checked) in MODES.iter().zip(all) {
-                bench.found(row(chain.name, &case(mode), Ok(checked)));
-            }
-        }
-        Err(error) => {
-            for (_, mode) in MODES {
-                let again = anyhow::anyhow!("{error:#}");
-                bench.found(row(chain.name, &case(mode), Err(again)));
-            }
-        }
+    for ((_, mode), checked) in MODES.iter().zip(each_of(check(bench, chain))) {
+        bench.found(row(chain.name, &case(mode), checked));
     }
 }
 
@@ -85,11 +75,6 @@ fn check(bench: &Bench, chain: &Chained) -> Result<[Checked; 2]> {
             break;
         }
     }
-    let mut all = [compare(&expected, &expected, 1)?, pdl];
-    let [ordered, pdl] = MODES.map(|(mode, _)| move |stream: &Stream| enqueue(mode, stream));
-    let times = bench.time_in_turn(bench.runs, ordered, pdl)?;
-    for (checked, timing) in all.iter_mut().zip(times) {
-        checked.timing = timing;
-    }
-    Ok(all)
+    let both = [compare(&expected, &expected, 1)?, pdl];
+    bench.timed_in_turn(both, MODES.map(|(mode, _)| move |stream: &Stream| enqueue(mode, stream)))
 }

@@ -18,7 +18,7 @@ pub mod peak;
 mod stopwatch;
 
 pub use ahead::{Planned, processors};
-pub use bench::{Bench, CaseRow, Listener, POISON, STAGING, row};
+pub use bench::{Bench, CaseRow, Listener, POISON, STAGING, each_of, row};
 pub use bytes::{bytes_of, f16_bytes, f32_bytes};
 pub use compare::{Checked, Limits, compare};
 pub(crate) use drawn_weights::weights_file;

@@ -5,6 +5,7 @@ How long launches take, one by one or as a recorded graph.
 use anyhow::Result;
 
 use super::bench::Bench;
+use super::compare::Checked;
 use cuda::{Capturable, CapturedGraph, Stream};
 use vos::stats::Timing;
 
@@ -107,17 +108,30 @@ impl Bench<'_> {
         Ok(Timing::of(&samples))
     }
 
-    /// The times of two kinds of launches, each as [`Self::time_recorded`] takes it, in turn: what
-    /// changes the GPU's clock meanwhile changes both.
+    /// The same results with the times of their launches, taken in turn.
     ///
     /// # Errors
     /// As [`Self::time`].
-    pub fn time_in_turn(
+    pub fn timed_in_turn<F: Fn(&Stream) -> Result<()>>(
         &self,
-        runs: TimedRuns,
-        first: impl Fn(&Stream) -> Result<()>,
-        second: impl Fn(&Stream) -> Result<()>,
+        mut both: [Checked; 2],
+        [first, second]: [F; 2],
+    ) -> Result<[Checked; 2]> {
+        let times = self.time_in_turn(first, second)?;
+        for (checked, timing) in both.iter_mut().zip(times) {
+            checked.timing = timing;
+        }
+        Ok(both)
+    }
+
+    /// The times of two kinds of launches, each as [`Self::time_recorded`] takes it, in turn: what
+    /// changes the GPU's clock meanwhile changes both.
+    fn time_in_turn<F: Fn(&Stream) -> Result<()>>(
+        &self,
+        first: F,
+        second: F,
     ) -> Result<[Option<Timing>; 2]> {
+        let runs = self.runs;
         if runs.runs == 0 {
             return Ok([None, None]);
         }

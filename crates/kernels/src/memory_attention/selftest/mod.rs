@@ -13,7 +13,7 @@ use super::launches::{MODULES, hopper_up};
 use crate::images::Topic as Source;
 use crate::mlp::HopperMlp;
 use crate::selftest::chain_modes::{self, Chained};
-use crate::selftest::{Bench, Checked, Limits, POISON, Topic, bytes_of, row};
+use crate::selftest::{Bench, Checked, Limits, POISON, Topic, bytes_of, each_of, row};
 use crate::{MemoryAttention, MemoryAttentionPiece};
 use cuda::{LaunchMode, Stream, View};
 use drawn::Drawn;
@@ -102,7 +102,8 @@ fn judge(bench: &Bench) {
             old.attention.hopper_up.clone_from(&hopper);
             work.attention.hopper_mlp = fused(case);
             for (at, (piece, name)) in with_mlp() {
-                let [first, second] = in_turn(bench, [&old, &work], *piece, &expected[at]);
+                let both = in_turn(bench, [&old, &work], *piece, &expected[at]);
+                let [first, second] = each_of(both);
                 if hopper.is_some() {
                     let name = format!("{}, {name}, matmul on Hopper", case.name);
                     bench.found(row(NAME, &name, first));
@@ -189,6 +190,7 @@ impl Work {
     }
 }
 
+/// A piece and its time.
 fn timed(
     bench: &Bench,
     work: &Work,
@@ -203,21 +205,13 @@ fn timed(
 /// Two ways to compute a piece, with times that are taken in turn.
 fn in_turn(
     bench: &Bench,
-    works: [&Work; 2],
+    [first, second]: [&Work; 2],
     piece: MemoryAttentionPiece,
     expected: &Expected,
-) -> [Result<Checked>; 2] {
-    let mut all = works.map(|work| check(bench, work, piece, expected));
-    let [first, second] = works.map(|work| move |stream: &Stream| work.enqueue(piece, stream));
-    match bench.time_in_turn(bench.runs, first, second) {
-        Ok(times) => {
-            for (checked, timing) in all.iter_mut().flatten().zip(times) {
-                checked.timing = timing;
-            }
-        }
-        Err(error) => all = [0, 1].map(|_| Err(anyhow::anyhow!("{error:#}"))),
-    }
-    all
+) -> Result<[Checked; 2]> {
+    let one = |work: &Work| check(bench, work, piece, expected);
+    let ways = [first, second].map(|work| move |stream: &Stream| work.enqueue(piece, stream));
+    bench.timed_in_turn([one(first)?, one(second)?], ways)
 }
 
 fn check(

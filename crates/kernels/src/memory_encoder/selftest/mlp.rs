@@ -8,7 +8,7 @@ use half::f16;
 
 use super::{Case, LIMITS, Work};
 use crate::kernel::Chain;
-use crate::selftest::{Bench, Checked, compare, row};
+use crate::selftest::{Bench, Checked, compare, each_of, row};
 use cuda::{LaunchMode, Stream, View};
 
 const NAME: &str = "memory encoder MLP";
@@ -27,11 +27,8 @@ pub(super) fn judge(bench: &Bench, case: &Case, works: [&Work; 2]) {
         return;
     }
     for (projected, kind) in KINDS {
-        let all = match check(bench, works, projected) {
-            Ok(all) => all.map(Ok),
-            Err(error) => WAYS.map(|_| Err(anyhow::anyhow!("{error:#}"))),
-        };
-        for (checked, way) in all.into_iter().zip(WAYS) {
+        let both = each_of(check(bench, works, projected));
+        for (checked, way) in both.into_iter().zip(WAYS) {
             bench.found(row(NAME, &format!("{}, {kind}, {way}", case.name), checked));
         }
     }
@@ -56,15 +53,10 @@ fn check(bench: &Bench, [old, new]: [&Work; 2], projected: bool) -> Result<[Chec
     let sample: Vec<(usize, f64)> = values(&expected).into_iter().enumerate().collect();
     let found = values(&came);
     let judged = LIMITS.judge(&sample, |at| found.get(at).copied().unwrap_or(f64::NAN));
-    let mut all = [compare(&expected, &expected, 2)?, judged];
+    let both = [compare(&expected, &expected, 2)?, judged];
     // Each run adds to the tokens; a few hundred are far from the largest half.
-    let [first, second] =
-        [old, new].map(|work| move |stream: &Stream| enqueue(work, projected, stream));
-    let times = bench.time_in_turn(bench.runs, first, second)?;
-    for (checked, timing) in all.iter_mut().zip(times) {
-        checked.timing = timing;
-    }
-    Ok(all)
+    let ways = [old, new].map(|work| move |stream: &Stream| enqueue(work, projected, stream));
+    bench.timed_in_turn(both, ways)
 }
 
 /// What an MLP reads besides weights.

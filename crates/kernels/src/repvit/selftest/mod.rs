@@ -18,7 +18,9 @@ use half::f16;
 use super::fused::{HOPPER_SIDE, serves_hopper};
 use super::{HALF, MODULES, RepVitExecutor, RepVitSource};
 use crate::selftest::chain_modes::{self, Chained};
-use crate::selftest::{Bench, Checked, Launches, Limits, POISON, Topic, compare, f16_bytes, row};
+use crate::selftest::{
+    Bench, Checked, Launches, Limits, POISON, Topic, compare, each_of, f16_bytes, row,
+};
 use cuda::{CapturedGraph, Gpu, LaunchMode, MemoryTag, Stream, View};
 use drawn::{DrawnBlock, Model};
 use vos::bundle::trunk::{RepVitBlock, RepVitWeights, STAGES};
@@ -40,8 +42,8 @@ const SQUARE: usize = 4;
 const ALL: usize = 1024;
 
 const EDGETAM: [usize; STAGES] = [48, 96, 192, 384];
-/// The last two are small: one with blocks of one launch in three stages, on Hopper in four, one with
-/// none.
+/// The last two are small: one with blocks of one launch in three stages, on Hopper in four, and
+/// one with none.
 const MODELS: [Model; 4] = [
     Model { name: "EdgeTAM at 1024", columns: EDGETAM, depths: [2, 2, 14, 2], grid: 256 },
     Model { name: "EdgeTAM at 512", columns: EDGETAM, depths: [2, 2, 14, 2], grid: 128 },
@@ -193,11 +195,8 @@ impl Works {
         let check = || -> Result<[Checked; 2]> {
             let (first, maps) = any.whole(bench, drawn, None)?;
             let (second, _) = own.whole(bench, drawn, Some(&maps))?;
-            in_turn(
-                bench,
-                [first, second],
-                [any, own].map(|work| |stream: &Stream| work.executor.enqueue(stream)),
-            )
+            let ways = [any, own].map(|work| |stream: &Stream| work.executor.enqueue(stream));
+            bench.timed_in_turn([first, second], ways)
         };
         found_both(bench, [WHOLE, WHOLE_HOPPER], case, check());
     }
@@ -216,36 +215,16 @@ impl Works {
         };
         let check = || -> Result<[Checked; 2]> {
             let both = [any.block(bench, drawn, at)?, own.block(bench, drawn, at)?];
-            in_turn(
-                bench,
-                both,
-                [any, own]
-                    .map(|work| move |stream: &Stream| work.executor.enqueue_block(at, stream)),
-            )
+            let ways = [any, own]
+                .map(|work| move |stream: &Stream| work.executor.enqueue_block(at, stream));
+            bench.timed_in_turn(both, ways)
         };
         found_both(bench, [BLOCK, BLOCK_HOPPER], case, check());
     }
 }
 
-/// The same with their times, taken in turn.
-fn in_turn<F: Fn(&Stream) -> Result<()>>(
-    bench: &Bench,
-    mut both: [Checked; 2],
-    [first, second]: [F; 2],
-) -> Result<[Checked; 2]> {
-    let times = bench.time_in_turn(bench.runs, first, second)?;
-    for (checked, timing) in both.iter_mut().zip(times) {
-        checked.timing = timing;
-    }
-    Ok(both)
-}
-
 fn found_both(bench: &Bench, names: [&str; 2], case: &str, both: Result<[Checked; 2]>) {
-    let each = match both {
-        Ok(both) => both.map(Ok),
-        Err(error) => [(); 2].map(|()| Err(anyhow::anyhow!("{error:#}"))),
-    };
-    for (name, checked) in names.into_iter().zip(each) {
+    for (name, checked) in names.into_iter().zip(each_of(both)) {
         bench.found(row(name, case, checked));
     }
 }
