@@ -7,7 +7,7 @@ On other GPUs, and where its clusters do not run all at once, memory attention a
 have kernels of their own.
 */
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use crate::constants::constant;
 use crate::device_weights::Affine;
@@ -34,18 +34,24 @@ const F16: usize = 2;
 const F32: usize = 4;
 /// Tokens from which on it is used: of fewer, two clusters at the most would have all the work.
 const LEAST_TOKENS: usize = 2 * TOKENS as usize;
+/// Hidden columns of a cluster's chunk, and the least that the kernel takes: the residual comes to
+/// the place of the last chunk but one.
+const CHUNK: usize = (CLUSTER * PART) as usize;
+const LEAST_HIDDEN: usize = 2 * CHUNK;
 
 /// The activation of the hidden columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Activation {
+    /// The memory attention's.
     Relu,
+    /// The memory encoder's.
     Gelu,
 }
 
 /// What an MLP reads and writes; weights f16, biases f32.
 pub(crate) struct MlpOperands<'a> {
     pub tokens: usize,
-    /// Hidden columns: a multiple of 256, 512 at least.
+    /// Hidden columns: a multiple of 256, 512 at the least.
     pub hidden: usize,
     pub activation: Activation,
     /// f16 `[tokens, 256]`.
@@ -77,9 +83,9 @@ pub(crate) struct MlpMemory<'a> {
 pub(crate) struct HopperMlp(Kernel);
 
 impl HopperMlp {
-    /// Loads the kernel for so many tokens. None if that is not worth it, on other GPUs than Hopper,
-    /// if the driver refuses it, or if not all clusters run at once: the last ones would take as
-    /// long again.
+    /// Loads the kernel for so many tokens. None for few tokens, on other GPUs than Hopper, if the
+    /// driver refuses it, or if not all clusters run at once: the last ones would take as long
+    /// again.
     pub fn load_if_useful(gpu: &Gpu, tokens: usize) -> Option<Self> {
         if tokens < LEAST_TOKENS { None } else { Self::load_if_supported(gpu, tokens) }
     }
@@ -112,10 +118,16 @@ impl HopperMlp {
     /// Enqueues it as the next launch of a chain. No allocation; may be recorded.
     ///
     /// # Errors
-    /// Views of another size or unaligned, or an error of the driver.
+    /// Hidden columns that the kernel does not take, views of another size or unaligned, or an
+    /// error of the driver.
     pub fn enqueue(&self, operands: &MlpOperands<'_>, chain: &Chain<'_>) -> Result<()> {
         let MlpOperands { tokens, hidden, activation, x, up, down, residual, out, ref memory } =
             *operands;
+        ensure!(
+            hidden.is_multiple_of(CHUNK) && hidden >= LEAST_HIDDEN,
+            "an MLP of {hidden} hidden columns; its kernel takes multiples of {CHUNK} from \
+             {LEAST_HIDDEN} on"
+        );
         let columns = if memory.is_some() { MEMORY } else { WIDTH };
         need_exactly(&up.bias, F32 * hidden, ALIGNMENT, "the bias of the hidden columns")?;
         need_exactly(&down.bias, F32 * WIDTH, ALIGNMENT, "the bias")?;
@@ -134,7 +146,7 @@ impl HopperMlp {
         let projection = memory.map_or(Ok(up_map), |memory| {
             TensorMap::of_halves(&memory.product.weight, MEMORY, WIDTH, PART)
         })?;
-        let chunks = hidden / (CLUSTER * PART) as usize;
+        let chunks = hidden / CHUNK;
         let args = arguments!(
             ["mlp_hopper"];
             Map(&x),
@@ -155,8 +167,9 @@ impl HopperMlp {
         let clusters = crate::blocks(tokens, TOKENS as usize)?;
         // SAFETY: the arguments are the kernel's own. The maps describe views that they were made
         // to fit, and nothing outside of them is read. The kernel reads as many biases as were
-        // measured above, and stores only rows of `tokens`. A block reads the residual's elements
-        // that it writes, before it does.
+        // measured above, of as many chunks as it needs, and stores only rows of `tokens`. `out`
+        // may be the residual's memory: each block reads the elements that it writes before, and
+        // no others.
         unsafe { self.0.launch((CLUSTER * clusters, 1, 1), &args, chain) }
     }
 }
@@ -169,12 +182,13 @@ mod tests {
     fn the_models_hidden_columns_are_whole_chunks_of_a_cluster() {
         use vos::bundle::{memory_attention, memory_encoder};
         for hidden in [memory_attention::HIDDEN, memory_encoder::HIDDEN] {
-            assert!(hidden.is_multiple_of((CLUSTER * PART) as usize) && hidden >= 512);
+            assert!(hidden.is_multiple_of(CHUNK) && hidden >= LEAST_HIDDEN);
         }
         assert_eq!((WIDTH, WIDTH), (memory_attention::WIDTH, memory_encoder::WIDTH));
         assert_eq!(MEMORY, memory_encoder::DEPTH);
         // Clusters of four that an H200 runs at once are 30.
-        assert_eq!([4096, 2304, 1024].map(|tokens: usize| tokens.div_ceil(144)), [29, 16, 8]);
-        assert_eq!((TOKENS, SHARED), (144, 225_560));
+        let clusters = [4096, 2304, 1024].map(|tokens: u32| tokens.div_ceil(TOKENS));
+        assert_eq!(clusters, [29, 16, 8]);
+        assert_eq!((TOKENS, CHUNK, SHARED), (144, 256, 225_560));
     }
 }

@@ -32,7 +32,7 @@ use weights::{Layer, Weights};
 const HALF: usize = 2;
 /// What vector loads need.
 const ALIGNMENT: usize = 16;
-/// Tokens from which on Hopper has its own matmul where it has no MLP: rows of one of its clusters.
+/// Tokens from which on Hopper's matmul serves, where its MLP does not: rows of one cluster.
 const HOPPER_TOKENS: usize = 256;
 
 /// What lies in front of an attention, or behind the last.
@@ -54,8 +54,9 @@ pub enum MemoryAttentionPiece {
 pub struct MemoryAttention {
     shape: MemoryAttentionShape,
     kernels: Kernels,
-    /// Hopper's MLP, and where its clusters do not fit, Hopper's matmul.
+    /// Hopper's MLP.
     hopper_mlp: Option<HopperMlp>,
+    /// Hopper's matmul for the hidden columns, where there is no [`HopperMlp`].
     hopper_up: Option<GemmKernels>,
     weights: Weights,
     /// Tokens behind an attention to the bank; their norm; the MLP's hidden columns.
@@ -65,8 +66,8 @@ pub struct MemoryAttention {
 }
 
 impl MemoryAttention {
-    /// Loads the kernels, for sm 80 and newer, and brings the weights to the device. On Hopper an MLP
-    /// is one kernel, or one of its matmuls is another kernel's.
+    /// Loads the kernels, for sm 80 and newer, and brings the weights to the device. On Hopper an
+    /// MLP is one kernel, or one of its matmuls is another kernel's.
     ///
     /// # Errors
     /// A shape that the kernels do not take, weights of another size, a driver that refuses the
@@ -123,7 +124,7 @@ impl MemoryAttention {
     /// what was `attended` to, f16 `[tokens, 256]` of self-attention or `[tokens, 64]` of the bank.
     /// `y` f16 `[tokens, 256]` are the next piece's x, which must not be this one's. `projected` f16
     /// `[3, tokens, 256]` are queries, keys and values; of [`MemoryAttentionPiece::Query`] queries
-    /// alone. 1 launch, 5 with an MLP, 4 on Hopper; may be recorded.
+    /// alone. 1 launch; with an MLP 5, or 4 where Hopper's MLP serves. May be recorded.
     ///
     /// # Errors
     /// Views of another size or at odd addresses, a layer that there is not, or what the driver

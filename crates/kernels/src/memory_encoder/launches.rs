@@ -209,8 +209,8 @@ impl MemoryEncoder {
     ) -> Result<()> {
         let Scratch { x, y, .. } = &self.scratch;
         if let Some(mlp) = &self.hopper_mlp {
-            let absent = &self.weights.absent;
-            let projection = MlpMemory { product: &self.weights.out, score, absent };
+            let projection =
+                MlpMemory { product: &self.weights.out, score, absent: &self.weights.absent };
             return mlp.enqueue(&self.mlp_operands(block, memory, Some(projection)), chain);
         }
         let Affine { weight, bias } = &self.weights.out;
@@ -234,6 +234,8 @@ impl MemoryEncoder {
         unsafe { self.kernels.convnext_mlp_proj.launch(self.mixing()?, &args, chain) }
     }
 
+    /// Of a block's MLP on Hopper, whose results go to `out`, or their projection where there is a
+    /// `memory`.
     fn mlp_operands<'a>(
         &'a self,
         block: &'a Block,

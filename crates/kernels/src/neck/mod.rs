@@ -60,7 +60,8 @@ struct Share {
 }
 
 impl Share {
-    /// Of `columns` channels of a map; `square`: a warp's tokens are lines below each other.
+    /// Of `columns` channels of a map; `square`: a warp's tokens are lines below each other, as
+    /// those of `feat`.
     fn of(side: usize, columns: usize, square: bool) -> Self {
         let wide = columns.div_ceil(TILES * TILE);
         let across = match wide {
@@ -143,7 +144,8 @@ impl Neck {
             coarse.grid * 2 == middle.grid
                 && middle.grid * 2 == finer.grid
                 && finer.grid * 2 == fine.grid,
-            "the neck's maps are not half as wide as the ones before them"
+            "the neck's maps have sides of {} tokens, expected each to be half of the one before",
+            shape.stages.map(|stage| stage.grid.to_string()).join(", ")
         );
         let tokens = tokens(shape)?;
         for (stage, columns) in shape.stages.into_iter().zip(shape.columns()) {

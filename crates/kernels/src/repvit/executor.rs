@@ -30,7 +30,7 @@ pub struct RepVitSource<'a> {
     pub ends: &'a [usize; STAGES],
     /// Of each block.
     pub weights: &'a [RepVitWeights<'a>],
-    /// The least side of a map for Hopper's kernels of blocks; none for what is usual.
+    /// The least side of a block's result for Hopper's kernels; none for the usual one, 32.
     pub hopper_side: Option<usize>,
 }
 

@@ -42,7 +42,7 @@ const HOPPER_TILE: [usize; 2] = [
 const BY_6: u32 = constant!(RepvitBlockHopper, "BLOCKS_384");
 
 /// The least side of z's map for Hopper's kernels. On an H200 they are faster for 32 x 32 tokens,
-/// which are 16 clusters, and slower for 16 x 16.
+/// which are 16 clusters, and slower for 16 x 16 (docs/results/kernels.md).
 pub(crate) const HOPPER_SIDE: usize = 32;
 
 /// A kernel with the bytes of its source.
@@ -73,6 +73,7 @@ impl Fused {
         self.cluster > 1
     }
 
+    /// Whether it computes blocks of these columns.
     fn serves(&self, block: &RepVitBlock) -> bool {
         let RepVitBlock { dim, dim_out, stride, squeeze, hidden, .. } = *block;
         // A quarter of the columns, in eights.
@@ -81,6 +82,7 @@ impl Fused {
         squeezes && self.columns == [dim, dim_out] && stride == strides && hidden == 2 * dim_out
     }
 
+    /// The same, with a map that is large enough.
     fn serves_map(&self, block: &RepVitBlock, least: usize) -> bool {
         self.serves(block) && (!self.is_hopper() || block.grid_out() >= least)
     }
@@ -134,6 +136,7 @@ impl FusedKernels {
         Ok(Self { all, least })
     }
 
+    /// Hopper's, at their places in [`FUSED`].
     fn load_hoppers(gpu: &Gpu) -> Result<Vec<Option<Kernel>>> {
         let modules = Modules::load(gpu, &[Topic::RepvitBlockHopper], "RepViT on Hopper")?;
         let load = |fused: &Fused| -> Result<Option<Kernel>> {

@@ -1,7 +1,6 @@
 /*!
 The launches of RepViT's blocks by their parts; `fused.rs` has blocks of one launch. Views are
-measured before: maps and scratch where a block is laid
-out, weights where they are loaded.
+measured before: maps and scratch where a block is laid out, weights where they are loaded.
 */
 
 use anyhow::{Result, ensure};
@@ -48,12 +47,13 @@ pub(super) struct Kernels {
     gemm_bias: Kernel,
     gemm_gelu: Kernel,
     gemm_residual: Kernel,
+    /// Of whole blocks.
     pub fused: FusedKernels,
 }
 
 impl Kernels {
-    /// Loads them, and those of one launch that serve these blocks on this GPU. `least`: the least
-    /// side of a map for Hopper's.
+    /// Loads them, with those of one launch: all for any GPU, and Hopper's if they serve one of
+    /// `blocks` on this GPU. `least`: as in [`FusedKernels::load`].
     ///
     /// # Errors
     /// The driver refuses the PTX.

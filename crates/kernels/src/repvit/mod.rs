@@ -14,10 +14,11 @@ x ─ depthwise 3x3 ─→ y ─ × gate of y's means, where the block has squee
 | `stem.rs` | image to tokens |
 | `encoder.rs` | all of it |
 
-Blocks of 48, 96 or 192 columns that keep map and columns are one launch (`cuda/repvit_block.cu`).
-On Hopper clusters share those of 384 columns on large maps (`cuda/repvit_block_hopper.cu`).
-Others take a launch for each of their parts (`cuda/repvit.cu`). Squeeze-and-excite needs sums of
-the whole map: two launches before. Maps are f16 and channels-last, sums f32.
+Blocks of 48, 96 or 192 columns are one launch, also those that halve the map
+(`cuda/repvit_block.cu`). On Hopper clusters share those of 384 columns on large maps
+(`cuda/repvit_block_hopper.cu`). Others take a launch for each of their parts (`cuda/repvit.cu`).
+Squeeze-and-excite needs sums of the whole map: the block before adds them up if it is one launch,
+else a launch of its own. Maps are f16 and channels-last, sums f32.
 
 TensorRT runs stem and neck where a bundle has no weights for their kernels (`cuda/repvit_stem.cu`,
 `cuda/neck.cu`).
