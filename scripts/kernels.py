@@ -129,15 +129,16 @@ def short_registers(ptx):
     return REGISTER.sub(short, ptx)
 
 
-# Most kernels have thousands of registers. Names of a letter or two and two digits are a fifth of the
-# text shorter than numbers of up to five digits.
+# Most kernels have thousands of registers. With names of a letter or two and two digits the text is
+# shorter by a fifth than with numbers of up to five digits.
 REGISTERS = re.compile(r"^\s*\.reg (\.\w+)\s+([dfprs])<(\d+)>;\n", re.M)
 GROUP = 100
-# Names of parameters and labels, opcodes with a digit, a type.
+# Beginnings of other names: of parameters, labels, opcodes with a digit (`ex2`, `lg2`) and types.
 NO_PREFIX = {"a", "L", "ex", "lg", "bf", "tf"}
 
 
 def prefixes():
+    """Letters and pairs of letters in front of a register's two digits."""
     letters = string.ascii_letters
     names = itertools.chain(letters, map("".join, itertools.product(letters, letters)))
     return (name for name in names if name not in NO_PREFIX)
@@ -150,6 +151,7 @@ def short_numbers(ptx):
 
 
 def short_numbers_of_kernel(ptx):
+    """The same for one kernel, whose registers no other one knows."""
     unused, groups = prefixes(), {}
     if clash := re.search(r"(?<![\w$%.<])(?![dfprsaL])[A-Za-z]{1,2}\d{1,2}\b(?!\.)", ptx):
         raise Problem(f"the PTX has a name {clash[0]}, which a register would get")

@@ -143,12 +143,10 @@ fn whole_trunks_give_the_same_from_launches_and_from_graphs() {
     let Some(library) = cublaslt() else { return };
     let Some(said) = inside("whole_trunks", library, &[]) else { return };
     let of = |kernel: &str, verdict: &str| {
-        let row = |line: &&str| line.contains(kernel) && line.contains(verdict);
-        said.lines().filter(row).count()
+        said.lines().filter(|line| line.contains(kernel) && line.contains(verdict)).count()
     };
-    let rows = |verdict: &str| of("trunk whole", verdict);
-    // Of each of two: first algorithms, those by time, custom kernels, others of them that begin early.
-    assert_eq!((rows(" passed"), rows(" failed")), (8, 0), "{said}");
+    // Two trunks: first algorithms, autotuned ones, custom kernels, others of them that begin early.
+    assert_eq!((of("trunk whole", " passed"), of("trunk whole", " failed")), (8, 0), "{said}");
     assert_eq!(of("hiera encoder, autotuned", " passed"), 2, "{said}");
     // Without this program's kernels, whose turns take long on the stand-in.
     let fault = [("FAKE_CUBLASLT_FAULT", "unsteady"), ("FAKE_CUDA_SM", "80")];

@@ -222,8 +222,8 @@ fn a_fault_in_hieras_stem_is_found() {
     }
 }
 
-/// Faults in the upsampled map, where a longer depth lies, and the sum of its parts, of halves and of
-/// floats.
+/// Faults in `feat`, of halves and of floats: in the upsampled map, beyond the first part of the
+/// depth, and in the sum of the depth's parts.
 #[test]
 fn a_fault_in_the_neck_is_found() {
     let Some(fakes) = shared() else { return };

@@ -139,7 +139,8 @@ fn large_cases_can_be_left_out_and_are_counted() {
     let (layers, attended) = of("memory-attention", "5000", "0");
     let modes = ["memory attention modes"; 2];
     assert_eq!(layers, [&["memory attention"; 8][..], &modes].concat());
-    // Two small trunks, each also in both launch modes; Hopper has its own kernels for blocks of one.
+    // Two small trunks, each also in both launch modes; Hopper has its own kernels for blocks of
+    // one of them.
     let (trunks, repvits) = of("repvit", "128000", "1");
     let rest = ["modes", "modes", "stem", "neck", "encoder", "encoder modes", "encoder modes"];
     let wholes = [&["whole", "whole hopper"][..], &["whole"]];

@@ -154,7 +154,7 @@ frames=$(cd "$work/x86_64" && echo split/JPEGImages_24fps/*_000)
 both track "$frames" --click 160,90 --model edgetam_mini --onnx-dir "$bundles" --out track
 same track/masks
 
-# ---- a board's afternoon without its GPU: from the pack to results.tar ----
+# ---- what a board's user runs, without the GPU: from the pack to results.tar ----
 
 cat >"$work/board.toml" <<TABLE
 [testboard]
@@ -182,8 +182,8 @@ export ORT_DYLIB_PATH=$(printf %q "$work/share/lib/libonnxruntime.so.$release") 
 exec $(printf %q "$qemu") $(printf %q "$board/segtrt") "\$@"
 PROGRAM
 chmod +x "$work/segtrt"
-afternoon() { REHEARSE=1 SEGTRT=$work/segtrt sh "$board/run.sh" >"$work/board.txt" 2>&1 || fail "run.sh: $(tail -n 5 "$work/board.txt")"; }
-seconds "run.sh of the pack on aarch64, the CPU in the GPU's place" afternoon
+rehearse() { REHEARSE=1 SEGTRT=$work/segtrt sh "$board/run.sh" >"$work/board.txt" 2>&1 || fail "run.sh: $(tail -n 5 "$work/board.txt")"; }
+seconds "run.sh of the pack on aarch64, the CPU in the GPU's place" rehearse
 # A rehearsal is no result of a board; all files have their sums.
 ! "$native" submit "$board/results.tar" >"$work/submit.txt" 2>&1 || fail "segtrt submit took a rehearsal for a board's result"
 for words in 'ok       files ' 'ok       pack ' 'FAILED   steps     a rehearsal' '| edgetam_mini_points | 256 | fp32 |'; do

@@ -62,4 +62,3 @@ template <class Kind, int IN, int C> static void test(const char* name, int grid
     // Two tokens' units of 8 bytes share banks where hidden columns are stored and y is added.
     verdict(exceeds(of.worst, WORST) || exceeds(of.usual, USUAL) || exceeds(all.most, 1e-5 * tokens) || z.beyond() || next.beyond(), loads / 3);
 }
-

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Gives a bundle with this folder's trunk the weights of stem and neck, as `onnx/export.py --encoder
-trunk` writes them.
+"""Gives a bundle with this folder's trunk the weights of stem and neck, as `onnx/export.py
+--encoder trunk` writes them.
 
     python3 tests/data/trunk/add_stem_neck.py BUNDLE
 
 Needs onnx and NumPy, no PyTorch: the weights are those of encoder_cut0.onnx and encoder_cut1.onnx.
-Image and features are then fp16 at the edge of all graphs; these compute in fp32, because the tests'
-stand-in for TensorRT runs them so.
+Image and features are then fp16 at the edge of all graphs; these compute in fp32, because the
+tests' stand-in for TensorRT runs them so.
 """
 import json
 import sys
