@@ -29,11 +29,12 @@ then adds bias and residual to 64 columns of all tokens, and rounds them once. I
 have the layout of the projection's right factor. The projection's sums are exchanged in the same
 way, 16 columns of a memory for each block.
 
-An estimate, not a measurement, for 4096 tokens and 116 blocks: 75 MFLOP a block with ReLU, 18 400 cycles at 4096 FLOP a
-cycle, half of that with GELU. A chunk's 2300 cycles of the tensor cores need as many of shared
-memory: 1660 to read factors, 510 for 64 KB of weights, 140 for hidden columns. The L2 cache gives
-0.53 MB a block, 10 us at 50 bytes a ns and multiprocessor. Beside these: x and the first weights,
-the first chunk's up and the last one's down alone (1150 cycles each), and 55 KB of sums a block.
+An estimate, not a measurement, for 4096 tokens and 116 blocks: 75 MFLOP a block with ReLU, 18 400
+cycles at 4096 FLOP a cycle, half of that with GELU. A chunk's 2300 cycles of the tensor cores need
+as many of shared memory: 1660 to read factors, 510 for 64 KB of weights, 140 for hidden columns.
+The L2 cache gives 0.53 MB a block, 10 us at 50 bytes a ns and multiprocessor. Beside these: x and
+the first weights, the first chunk's up and the last one's down alone (1150 cycles each), and 55 KB
+of sums a block.
 
 Tokens past the last are zeros, and are not stored. A block reads no residual but what it writes:
 the residual may be where the sum goes.

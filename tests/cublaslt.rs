@@ -145,7 +145,7 @@ fn whole_trunks_give_the_same_from_launches_and_from_graphs() {
     let of = |kernel: &str, verdict: &str| {
         said.lines().filter(|line| line.contains(kernel) && line.contains(verdict)).count()
     };
-    // Two trunks: first algorithms, autotuned ones, custom kernels, others of them that begin early.
+    // Two trunks: first algorithms, autotuned ones, custom kernels, others that begin early.
     assert_eq!((of("trunk whole", " passed"), of("trunk whole", " failed")), (8, 0), "{said}");
     assert_eq!(of("hiera encoder, autotuned", " passed"), 2, "{said}");
     // Without this program's kernels, whose turns take long on the stand-in.

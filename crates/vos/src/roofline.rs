@@ -142,9 +142,10 @@ pub struct Reached {
 pub const REACHED_ON: &str = "an H200 (docs/results.md)";
 
 /// fp16 on an H200; EdgeTAM and SAM 2.1 tiny with the instructions of Ampere alone, as an Orin has,
-/// the others of 23 November 2026 with all. The bounds follow from 35.1, 80.1 and 12.6 GFLOP and 551, 226 and 97 MB of
-/// EdgeTAM's encoder, track step and memory encoder at 1024 pixels; for SAM 2.1 from 286.8, 354.4,
-/// 640.4 and 1815.2 GFLOP of the encoders, 423 of the track step and 81 MB of the memory encoder.
+/// the others of 23 November 2026 with all. The bounds follow from 35.1, 80.1 and 12.6 GFLOP and
+/// 551, 226 and 97 MB of EdgeTAM's encoder, track step and memory encoder at 1024 pixels; for SAM
+/// 2.1 from 286.8, 354.4, 640.4 and 1815.2 GFLOP of the encoders, 423 of the track step and 81 MB
+/// of the memory encoder.
 const REACHED: [Reached; 9] = [
     reached("edgetam", 512, 0.051, 0.69),
     reached("edgetam", 768, 0.114, 0.81),

@@ -1,7 +1,8 @@
 /*!
 Whole encoders, of the same models as the trunks, with drawn weights. Stem and neck have references
-of their own, so the whole is compared with its three parts. Their first norm may be another kernel,
-which rounds elsewise. Launches and replays of the whole must give the same numbers.
+of their own, so the whole is compared with its three parts. The first norm of the blocks alone may
+be another kernel, which rounds differently. Launches and replays of the whole must give the same
+numbers.
 */
 
 use anyhow::{Context, Result};
