@@ -61,7 +61,7 @@ class Patches:
         columns, grid = layer.out_channels, self.pos.shape[1]
         if columns % STEP or columns > MOST_EMBEDDED:
             return f"{columns} columns of the stem's tokens, expected a multiple of {STEP} up to {MOST_EMBEDDED}"
-        return f"the stem makes a map of an odd side, {grid}" if grid % 2 else None
+        return f"the stem makes a map of {grid} x {grid} tokens, expected an even side" if grid % 2 else None
 
     def table(self):
         return {"kernel": self.patch.kernel_size[0]}

@@ -91,7 +91,10 @@ impl StemShape {
     /// That a kernel computes it in front of these blocks.
     pub(super) fn check(self, blocks: &TrunkBlocks, tokens: MapShape) -> Result<()> {
         let MapShape { grid, columns } = tokens;
-        ensure!(grid.is_multiple_of(2), "the stem makes a map of an odd side, {grid}");
+        ensure!(
+            grid.is_multiple_of(2),
+            "the stem makes a map of {grid} x {grid} tokens, expected an even side"
+        );
         match (self, blocks) {
             (Self::Convolutions { middle }, TrunkBlocks::RepVit(_)) => ensure!(
                 middle > 0

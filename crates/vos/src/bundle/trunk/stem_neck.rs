@@ -112,7 +112,12 @@ impl StemAndNeck {
     fn check(&self, blocks: &TrunkBlocks) -> Result<()> {
         self.stem.check(blocks, self.tokens)?;
         let halves = self.stages.windows(2).all(|two| two[0].grid == 2 * two[1].grid);
-        ensure!(halves, "a stage's map is not half as wide as the one before it");
+        let sides = self.stages.map(|map| map.grid);
+        ensure!(
+            halves,
+            "the stages' maps have sides of {sides:?} tokens, expected each to be half of the one \
+             before it"
+        );
         for columns in self.columns() {
             ensure!(
                 (1..=MOST_FEATURE).contains(&columns),
