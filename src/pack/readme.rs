@@ -40,7 +40,8 @@ pub fn text(plan: &PackPlan) -> String {
          again. Where a build runs out of memory, run it with a smaller cap:\n\n\x20 sh run.sh \
          --workspace-mb 128\n\nOn a Jetson this measures two power modes more, each after ten \
          minutes of heating; it asks for sudo:\n\n\x20 POWER_MODES=\"0 2\" SOAK=600 sh \
-         run.sh\n\nIt needs {needs}.\nNothing is sent anywhere, and nothing outside \
+         run.sh\n\nTo try the steps without a GPU, on the CPU; these rows are no result:\n\n\x20 REHEARSE=1 \
+         sh run.sh\n\nIt needs {needs}.\nNothing is sent anywhere, and nothing outside \
          this folder is written.\n{warnings}\nWhat is in here:\n\x20 run.sh          the script; \
          settings.sh holds what it builds\n{binary}\n{clips}\n\x20 platforms.toml  boards and \
          their caps, row {name}\n\x20 SHA256SUMS      sums of all other files; run.sh checks \
