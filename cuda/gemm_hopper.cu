@@ -1,7 +1,6 @@
 /*!
 f16 GEMM with bias, with or without GELU, for Hopper only (sm_90a): out[M, N] = gelu(A[M, K] B[N,
-K]^T + bias). A: tokens, B: weights; f32 accumulators, rounded once. Without GELU no result is below
-`floor`: 0 makes a ReLU of it, minus infinity leaves all as they are.
+K]^T + bias). A: tokens, B: weights; f32 accumulators, rounded once.
 
 | instance                    | tile MxN, K of a stage | stages | cluster MxN | shared bytes |
 |-----------------------------|------------------------|--------|-------------|--------------|
@@ -29,19 +28,6 @@ two has seen all stages before it.
 
 // ---- gemm ----
 
-/// The greater of two, in both halves of a word; a NaN where either is one.
-__device__ __forceinline__ u32 greater_halves(u32 a, u32 b) {
-#ifdef __CUDA_ARCH__
-    u32 word;
-    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(word) : "r"(a), "r"(b));
-    return word;
-#else
-    const float2 x = to_float2(a), y = to_float2(b);
-    auto greater = [](float one, float other) { return one != one || one > other ? one : other; };
-    return to_f16x2(greater(x.x, y.x), greater(x.y, y.y));
-#endif
-}
-
 /// TILE_N of an output tile; a cluster has CLUSTER_M x CLUSTER_N tiles. After the stages each of
 /// eight warps has room for 16 rows x 64 columns.
 template <bool GELU, int TILE_N_, int STAGES_, int CLUSTER_M_, int CLUSTER_N_>
@@ -59,7 +45,6 @@ struct GemmBiasGelu : Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 4, 8 * 16 
 
     const u16* bias;
     u16* out;
-    u32 floor;  // as two halves
 
     // ---- a computing warpgroup ----
 
@@ -124,7 +109,7 @@ struct GemmBiasGelu : Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 4, 8 * 16 
     }
 
     __device__ __forceinline__ u32 finished(float low, float high) const {
-        return GELU ? to_f16x2(gelu(low), gelu(high)) : greater_halves(to_f16x2(low, high), floor);
+        return GELU ? to_f16x2(gelu(low), gelu(high)) : to_f16x2(low, high);
     }
 
     /// Applies bias and GELU and stores whole lines of 128 bytes, which lanes assemble in shared
@@ -194,9 +179,8 @@ struct GemmBiasGelu : Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 4, 8 * 16 
     }
 
     __device__ __forceinline__ void run(const TensorMap* tokens, const TensorMap* weights, const u16* biases,
-                                        u16* to, int rows, int columns, int depth, float least,
-                                        u32 shared_base) {
-        bias = biases, out = to, floor = to_f16x2(least, least);
+                                        u16* to, int rows, int columns, int depth, u32 shared_base) {
+        bias = biases, out = to;
         this->begin(tokens, weights, rows, columns, depth, shared_base);
         if (threadIdx.x == 0) barriers_publish();
         warp_barrier();
@@ -230,10 +214,10 @@ struct GemmBiasGelu : Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 4, 8 * 16 
     [[maybe_unused]] constexpr int NAME##_cluster_m = CLUSTER_M, NAME##_cluster_n = CLUSTER_N;               \
     extern "C" __global__ void __cluster_dims__(CLUSTER_M * CLUSTER_N, 1, 1) __launch_bounds__(384, 1)       \
         NAME(const __grid_constant__ TensorMap tokens, const __grid_constant__ TensorMap weights,            \
-             const u16* bias, u16* out, int m, int n, int k, float floor) {                                  \
+             const u16* bias, u16* out, int m, int n, int k) {                                               \
         extern __shared__ __align__(1024) unsigned char memory[];                                            \
         NAME##_instance product;                                                                             \
-        product.run(&tokens, &weights, bias, out, m, n, k, floor, shared_address(memory));                   \
+        product.run(&tokens, &weights, bias, out, m, n, k, shared_address(memory));                          \
     }
 
 // A module of cuda/kernels.toml has the instances of one INSTANCES; without it this file has all.

@@ -231,7 +231,8 @@ class Mlp : MlpBlock {
         if (pass.last) warp_barrier();
         else first_group_barrier();
         int unit = pass.last ? warp * 2 + (lane & 1) : thread & 7, row = pass.last ? lane >> 1 : thread >> 3;
-        int columns = pass.last ? MLP_MEMORY : MLP_WIDTH, column = unit * 8 + (pass.last ? 0 : (int)rank * PART);
+        int columns = pass.last ? MLP_MEMORY : MLP_WIDTH;
+        int column = unit * 8 + (pass.last ? 0 : (int)rank * PART);
 #pragma unroll
         for (int i = 0; i < MLP_TOKENS / 16; i++) {
             int token = i * 16 + row;

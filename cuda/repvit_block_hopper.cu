@@ -67,7 +67,8 @@ __device__ __forceinline__ void store_peer_float(u32 there, float x) {
     asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(there), "f"(x) : "memory");
 }
 __device__ __forceinline__ void store_peer_halves(u32 there, uint2 halves) {
-    asm volatile("st.shared::cluster.v2.u32 [%0], {%1,%2};" ::"r"(there), "r"(halves.x), "r"(halves.y) : "memory");
+    asm volatile("st.shared::cluster.v2.u32 [%0], {%1,%2};"
+                 ::"r"(there), "r"(halves.x), "r"(halves.y) : "memory");
 }
 
 // ---- blocks ----
@@ -135,6 +136,7 @@ extern "C" __global__ void __cluster_dims__(6, 1, 1) __launch_bounds__(Down384By
                          const float* point_bias, const f16* up, const float* up_bias, const f16* down,
                          const float* down_bias, f16* z, const float* edges, long long* next, int grid) {
     extern __shared__ __align__(1024) unsigned char memory[];
-    Down384By6().run({x, weight, bias, {}, point, point_bias, up, up_bias, down, down_bias, z, edges, next, grid},
+    Down384By6().run({x, weight, bias, {}, point, point_bias, up, up_bias, down, down_bias, z, edges, next,
+                      grid},
                      shared_address(memory));
 }

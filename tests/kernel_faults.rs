@@ -135,7 +135,6 @@ fn a_fault_in_the_memory_attention_is_found() {
         ("attention_turns_rows_as_columns", "queries"),
         ("attention_forgets_positions", "tokens"),
         ("attention_mlp_has_no_relu", "tokens"),
-        ("attention_hopper_mlp_has_no_relu", "tokens"),
         ("attention_forgets_the_residual", "tokens"),
         ("hopper_mlp_has_no_relu", "tokens"),
         ("hopper_mlp_forgets_the_residual", "tokens"),

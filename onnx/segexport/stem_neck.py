@@ -60,7 +60,8 @@ class Patches:
             return f"the stem has {layer}, expected a 7x7 convolution with stride 4 and zeros around"
         columns, grid = layer.out_channels, self.pos.shape[1]
         if columns % STEP or columns > MOST_EMBEDDED:
-            return f"{columns} columns of the stem's tokens, expected a multiple of {STEP} up to {MOST_EMBEDDED}"
+            return (f"{columns} columns of the stem's tokens, expected a multiple of {STEP} up to "
+                    f"{MOST_EMBEDDED}")
         return f"the stem makes a map of {grid} x {grid} tokens, expected an even side" if grid % 2 else None
 
     def table(self):

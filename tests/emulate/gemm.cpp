@@ -4,18 +4,18 @@ Runs the products' own source (cuda/gemm_hopper.cu) on the CPU (cluster.h) and c
 #include "cluster.h"
 #include "gemm_hopper.cu.gemm"
 
-template <class P> static void test(const char* name, int m, int n, int k, int clusters, bool lazy, float floor = -INFINITY) {
+template <class P> static void test(const char* name, int m, int n, int k, int clusters, bool lazy) {
     Halves a((long)m * k, 1), w((long)n * k, 1 / sqrtf(k)), bias(n, 1), out((long)m * n);
     const TensorMap tokens{a.data(), m, k, P::TOKEN_ROWS}, weights{w.data(), n, k, P::WEIGHT_ROWS};
     int across = (n + P::TILE_N * P::CLUSTER_N - 1) / (P::TILE_N * P::CLUSTER_N), tiles = across * ((m + P::TILE_M * P::CLUSTER_M - 1) / (P::TILE_M * P::CLUSTER_M));
     clusters = std::min(clusters, tiles), slow = lazy;
-    run_clusters(clusters, P::CLUSTER, P::THREADS, [&] { P p; p.run(&tokens, &weights, bias.data(), out.data(), m, n, k, floor, block_of(me->id) << 18 | 1024); });
+    run_clusters(clusters, P::CLUSTER, P::THREADS, [&] { P p; p.run(&tokens, &weights, bias.data(), out.data(), m, n, k, block_of(me->id) << 18 | 1024); });
     Errors errors;
     for (int i = 0; i < m; i++) for (int j = 0; j < n; j++) {
         double s = bias.at(j); for (int c = 0; c < k; c++) s += a.at((long)i * k + c) * w.at((long)j * k + c);
-        errors.add(out.at((long)i * n + j), P::HAS_GELU ? gelu64(s) : std::max(s, (double)floor));
+        errors.add(out.at((long)i * n + j), P::HAS_GELU ? gelu64(s) : s);
     }
-    printf("%s %d x %d x %d, %d clusters, slow %d, floor %g: max abs %.2e rel %.2e", name, m, n, k, clusters, lazy, floor, errors.most, errors.relative());
+    printf("%s %d x %d x %d, %d clusters, slow %d: max abs %.2e rel %.2e", name, m, n, k, clusters, lazy, errors.most, errors.relative());
     verdict(exceeds(errors.most, 5e-3) || exceeds(errors.relative(), 6e-4) || out.beyond());
 }
 template <class P> static void suite(const char* name, bool all) {
@@ -37,6 +37,4 @@ int main(int count, char** words) {
     suite<GemmBiasGelu<true, 192, 5, 2, 2>>("192 by 4", all);
     suite<GemmBiasGelu<false, 128, 6, 2, 1>>("plain 128 by 2", false);
     suite<GemmBiasGelu<false, 192, 5, 2, 1>>("plain 192 by 2", false);
-    test<GemmBiasGelu<false, 128, 6, 2, 1>>("ReLU 128 by 2", 300, 256, 256, 1, true, 0);
-    test<GemmBiasGelu<false, 192, 5, 2, 1>>("ReLU 192 by 2", 33, 192, 80, 1, true, 0);
 }

@@ -156,15 +156,6 @@ impl<'s> Chain<'s> {
         Self { stream, mode, begun: Cell::new(false) }
     }
 
-    /// Enqueues a kernel that is no [`Kernel`] as the next one, in its mode. It must wait itself for
-    /// what is in front of it.
-    ///
-    /// # Errors
-    /// Those of `enqueue`.
-    pub fn enqueue(&self, enqueue: impl FnOnce(LaunchMode, &Stream) -> Result<()>) -> Result<()> {
-        enqueue(self.next(), self.stream)
-    }
-
     /// The mode of the next launch.
     fn next(&self) -> LaunchMode {
         if self.begun.replace(true) { self.mode } else { LaunchMode::Ordered }

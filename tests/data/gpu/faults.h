@@ -28,7 +28,6 @@
     X(attention_turns_rows_as_columns) \
     X(attention_forgets_positions) \
     X(attention_mlp_has_no_relu) \
-    X(attention_hopper_mlp_has_no_relu) \
     X(attention_forgets_the_residual) \
     X(hopper_mlp_has_no_relu) \
     X(hopper_mlp_forgets_the_residual) \

@@ -1,7 +1,7 @@
 /*!
-f16 GEMMs on Hopper with f32 accumulators: `out = a weightᵀ + bias`, and with the GELU or ReLU of an
-MLP's hidden layer in the epilogue, `out = gelu(a weightᵀ + bias)`. The fused kernel does not read
-the output again, and overlaps the epilogue of one tile with the matmul of the next.
+f16 GEMMs on Hopper with f32 accumulators: `out = a weightᵀ + bias`, and with the GELU of an MLP's
+hidden layer in the epilogue, `out = gelu(a weightᵀ + bias)`. The fused kernel does not read the
+output again, and overlaps the epilogue of one tile with the matmul of the next.
 
 A `[m, k]`, weight `[n, k]`, bias `[n]` and out `[m, n]` are f16.
 */
@@ -37,8 +37,6 @@ const CONFIGS: [TileConfig; 6] = [
     config!("gemm_bias_128_by_2"),
     config!("gemm_bias_192_by_2"),
 ];
-/// Leaves all results as they are.
-pub const NO_FLOOR: f32 = f32::NEG_INFINITY;
 /// Names of the kernels with GELU begin so.
 const GELU: &str = "gemm_bias_gelu_";
 
@@ -75,19 +73,17 @@ impl GemmKernels {
         names.filter(move |name| name.starts_with(GELU) == gelu)
     }
 
-    /// Enqueues the GEMM by the kernel of that name; `sizes` are M, N and K. Without GELU no result
-    /// is below `floor`: 0 for a ReLU, or [`NO_FLOOR`]. With PDL, a kernel must precede it. No
-    /// allocation; may be recorded.
+    /// Enqueues the GEMM by the kernel of that name; `sizes` are M, N and K. With PDL, a kernel
+    /// must precede it. No allocation; may be recorded.
     ///
     /// # Errors
-    /// No such kernel, a floor for one with GELU, sizes that they do not
-    /// [`support`](Self::supports), views of another size or unaligned, or an error of the driver.
+    /// No such kernel, sizes that they do not [`support`](Self::supports), views of another size or
+    /// unaligned, or an error of the driver.
     pub fn enqueue(
         &self,
         name: &str,
         sizes: [usize; 3],
         [a, weight, bias, out]: [&View; 4],
-        floor: f32,
         mode: LaunchMode,
         stream: &Stream,
     ) -> Result<()> {
@@ -98,7 +94,6 @@ impl GemmKernels {
             "the kernel {name} takes N in multiples of 64, and K in multiples of 16 from 64 on; \
              found M x N x K = {m} x {n} x {k}"
         );
-        ensure!(floor == NO_FLOOR || !name.starts_with(GELU), "the kernel {name} has no floor");
         need_exactly(a, F16 * m * k, ALIGNMENT, "'a'")?;
         need_exactly(weight, F16 * n * k, ALIGNMENT, "'weight'")?;
         need_exactly(bias, F16 * n, ALIGNMENT, "'bias'")?;
@@ -113,7 +108,6 @@ impl GemmKernels {
             I32(int(m, "M")?),
             I32(int(n, "N")?),
             I32(int(k, "K")?),
-            F32(floor),
         );
         // SAFETY: the arguments are the kernel's own. The maps describe `a` and `weight` as they
         // were measured above, and nothing outside of them is read; the kernel stores only M rows

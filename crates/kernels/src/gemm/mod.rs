@@ -3,7 +3,7 @@ GEMM kernels for Hopper: matmuls whose epilogue saves a pass over the output.
 
 | file | kernel |
 |---|---|
-| `bias_gelu.rs` | `out = a weightᵀ + bias`, with or without GELU, or with ReLU |
+| `bias_gelu.rs` | `out = a weightᵀ + bias`, with or without GELU |
 | `residual_layernorm.rs` | `residual += a weightᵀ + bias`, then LayerNorm |
 | `tile_config.rs` | tiles, clusters and launches of both |
 
@@ -16,7 +16,7 @@ mod residual_layernorm;
 mod selftest;
 mod tile_config;
 
-pub use bias_gelu::{GemmKernels, NO_FLOOR};
+pub use bias_gelu::GemmKernels;
 pub use residual_layernorm::{GemmLayerNormKernels, GemmLayerNormOperands};
 pub(crate) use selftest::TOPIC;
 pub(crate) use tile_config::kernel_names;

@@ -13,7 +13,7 @@ use anyhow::Result;
 
 use super::kernels::HieraKernels;
 use super::weights::Affine;
-use crate::gemm::{GemmKernels, GemmLayerNormKernels, GemmLayerNormOperands, NO_FLOOR};
+use crate::gemm::{GemmKernels, GemmLayerNormKernels, GemmLayerNormOperands};
 use cuda::cublaslt::{Matmul, MatmulShape};
 use cuda::{Element, LaunchMode, Stream, View};
 
@@ -104,7 +104,7 @@ impl GemmBiasGelu {
         let MatmulShape { m, n, k, .. } = self.implementation.shape();
         if let (Some(custom), Some(name)) = (&self.kernels, self.implementation.kernel()) {
             let operands = [tokens, weight, bias, out];
-            return custom.enqueue(name, [m, n, k], operands, NO_FLOOR, mode, stream);
+            return custom.enqueue(name, [m, n, k], operands, mode, stream);
         }
         self.cublaslt.enqueue(tokens, weight, bias, out, workspace, stream)?;
         if self.gelu {

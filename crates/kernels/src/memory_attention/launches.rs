@@ -5,20 +5,15 @@ enqueued, weights where they are loaded, and the scratch is made for the shape.
 
 use anyhow::Result;
 
-use super::weights::Layer;
 use super::{HIDDEN, MemoryAttention, WIDTH};
 use crate::constants::constant;
 use crate::device_weights::Affine;
-use crate::gemm::GemmKernels;
 use crate::images::Topic;
 use crate::kernel::{Chain, Kernel, Modules, arguments};
 use crate::{blocks, int};
 use cuda::{Gpu, View};
 
 pub(super) const MODULES: [Topic; 2] = [Topic::MemoryAttention, Topic::MemoryAttentionMlp];
-/// Hopper's kernel of the MLP's first matmul: 256 cluster tiles at 1024 pixels, for 66 clusters; of
-/// 192 columns they would be 176, a third more for the last round's multiprocessors.
-const UP_HOPPER: &str = "gemm_bias_128_by_2";
 
 const PROJECT_SHARED: u32 = constant!(MemoryAttention, "PROJECT_SHARED");
 const PROJECT_TOKENS: usize = constant!(MemoryAttention, "PROJECT_TOKENS") as usize;
@@ -55,11 +50,6 @@ impl Kernels {
             multiprocessors: gpu.multiprocessors()? as usize,
         })
     }
-}
-
-/// Hopper's matmul of an MLP; none on other GPUs.
-pub(super) fn hopper_up(gpu: &Gpu) -> Option<GemmKernels> {
-    GemmKernels::load_if_supported(gpu, |name| name == UP_HOPPER)
 }
 
 /// Where tokens come from.
@@ -132,15 +122,7 @@ impl MemoryAttention {
     }
 
     /// The MLP's hidden columns of normalised tokens.
-    pub(super) fn mlp_up(&self, x: &View, layer: &Layer, chain: &Chain<'_>) -> Result<()> {
-        let product = &layer.up;
-        if let Some(hopper) = &self.hopper_up {
-            let sizes = [self.tokens(), HIDDEN, WIDTH];
-            let operands = [x, &product.weight, &layer.up_halves, &self.hidden];
-            return chain.enqueue(|mode, stream| {
-                hopper.enqueue(UP_HOPPER, sizes, operands, 0.0, mode, stream)
-            });
-        }
+    pub(super) fn mlp_up(&self, x: &View, product: &Affine, chain: &Chain<'_>) -> Result<()> {
         let args = arguments!(
             ["memory_attention_mlp_up"];
             View(x),

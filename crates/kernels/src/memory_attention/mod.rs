@@ -18,7 +18,6 @@ mod weights;
 
 use anyhow::{Context, Result, bail};
 
-use super::gemm::GemmKernels;
 use super::kernel::Chain;
 use super::mlp::{Activation, HopperMlp, MlpOperands};
 use super::{int, need_exactly};
@@ -32,8 +31,6 @@ use weights::{Layer, Weights};
 const HALF: usize = 2;
 /// What vector loads need.
 const ALIGNMENT: usize = 16;
-/// Tokens from which on Hopper's matmul serves, where its MLP does not: rows of one cluster.
-const HOPPER_TOKENS: usize = 256;
 
 /// What lies in front of an attention, or behind the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +53,6 @@ pub struct MemoryAttention {
     kernels: Kernels,
     /// Hopper's MLP.
     hopper_mlp: Option<HopperMlp>,
-    /// Hopper's matmul for the hidden columns, where there is no [`HopperMlp`].
-    hopper_up: Option<GemmKernels>,
     weights: Weights,
     /// Tokens behind an attention to the bank; their norm; the MLP's hidden columns.
     sum: View,
@@ -67,7 +62,7 @@ pub struct MemoryAttention {
 
 impl MemoryAttention {
     /// Loads the kernels, for sm 80 and newer, and brings the weights to the device. On Hopper an
-    /// MLP is one kernel, or one of its matmuls is another kernel's.
+    /// MLP is one kernel.
     ///
     /// # Errors
     /// A shape that the kernels do not take, weights of another size, a driver that refuses the
@@ -84,12 +79,10 @@ impl MemoryAttention {
         let memory = gpu.tagged(MemoryTag::Scratch);
         let halves = |columns: usize| View::new(&memory, HALF * tokens * columns);
         let hopper_mlp = HopperMlp::load_if_useful(gpu, tokens);
-        let alone = hopper_mlp.is_none() && tokens >= HOPPER_TOKENS;
         Ok(Self {
             shape,
             kernels: Kernels::load(gpu)?,
             hopper_mlp,
-            hopper_up: if alone { launches::hopper_up(gpu) } else { None },
             weights: Weights::load(gpu, shape, weights, stream)?,
             sum: halves(WIDTH)?,
             normed: halves(WIDTH)?,
@@ -225,7 +218,7 @@ impl MemoryAttention {
             };
             return mlp.enqueue(&operands, chain);
         }
-        self.mlp_up(&self.normed, layer, chain)?;
+        self.mlp_up(&self.normed, &layer.up, chain)?;
         self.add_product(&self.hidden, (&layer.down, HIDDEN), &self.sum, y, chain)
     }
 }

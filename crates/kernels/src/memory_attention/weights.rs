@@ -4,7 +4,6 @@ the order in which `memory_attention_project` reads them.
 */
 
 use anyhow::{Context, Result};
-use half::f16;
 
 use super::{HALF, WIDTH};
 use crate::constants::constant;
@@ -28,8 +27,6 @@ pub(super) struct Layer {
     pub value: Affine,
     pub norm3: Affine,
     pub up: Affine,
-    /// The bias of `up` in halves, for Hopper's matmul.
-    pub up_halves: View,
     pub down: Affine,
 }
 
@@ -66,12 +63,6 @@ impl Weights {
             let bytes = own.map_or_else(|| file.get(&tensor.name), |(_, bytes)| Ok(bytes))?;
             all.push((tensor.name.clone(), bytes));
         }
-        let rounded = (0..shape.layers).map(|at| {
-            let bias = file.get(&layer_name(at, "up_bias"))?;
-            Ok((layer_name(at, "up_halves"), halves_of(bias)))
-        });
-        let rounded = rounded.collect::<Result<Vec<(String, Vec<u8>)>>>()?;
-        all.extend(rounded.iter().map(|(name, bytes)| (name.clone(), bytes.as_slice())));
         DeviceWeights::upload(gpu, &all, stream)
             .and_then(|weights| Self::of(&weights, shape))
             .with_context(|| format!("of a memory attention whose map has side {}", shape.grid))
@@ -79,7 +70,7 @@ impl Weights {
 
     fn of(weights: &DeviceWeights, shape: MemoryAttentionShape) -> Result<Self> {
         let layer = |at: usize| -> Result<Layer> {
-            let name = |part: &str| layer_name(at, part);
+            let name = |part: &str| format!("attention.layers.{at}.{part}");
             let product = |part: &str| weights.matmul(&name(part));
             let norm = |part: &str| weights.layer(&name(part));
             Ok(Layer {
@@ -90,7 +81,6 @@ impl Weights {
                 value: product("value")?,
                 norm3: norm("norm3")?,
                 up: product("up")?,
-                up_halves: weights.one(&name("up_halves"))?,
                 down: product("down")?,
             })
         };
@@ -101,17 +91,6 @@ impl Weights {
             norm: weights.layer("attention.norm")?,
         })
     }
-}
-
-/// The name of a layer's tensor.
-fn layer_name(at: usize, part: &str) -> String {
-    format!("attention.layers.{at}.{part}")
-}
-
-/// Floats, rounded to halves.
-fn halves_of(floats: &[u8]) -> Vec<u8> {
-    let (floats, _) = floats.as_chunks::<4>();
-    floats.iter().flat_map(|x| f16::from_f32(f32::from_le_bytes(*x)).to_le_bytes()).collect()
 }
 
 /// A weight f16 `[columns, 256]` with tiles of columns by turns with those 128 behind, packed.
@@ -132,13 +111,6 @@ fn in_pairs(weight: &[u8], columns: usize) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_bias_is_rounded_to_halves() {
-        let floats = [1.0f32, -0.1, 70_000.0].map(f32::to_le_bytes).concat();
-        let halves = [0x3c00u16, 0xae66, 0x7c00].map(u16::to_le_bytes).concat();
-        assert_eq!(halves_of(&floats), halves);
-    }
 
     #[test]
     fn a_tile_and_its_partner_follow_each_other_step_by_step() {

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use half::f16;
 use zerocopy::IntoBytes;
 
-use super::super::{GemmKernels, NO_FLOOR};
+use super::super::GemmKernels;
 use super::gemm_sample;
 use crate::HieraKernels;
 use crate::selftest::f64_reference::gelu;
@@ -200,7 +200,7 @@ impl Setting {
     fn one(&self, fused: Option<&GemmKernels>, name: &str, stream: &Stream) -> Result<()> {
         let fused = fused.context("there are no GEMM kernels")?;
         let operands = [&self.a, &self.weight, &self.bias, &self.out];
-        fused.enqueue(name, self.sizes, operands, NO_FLOOR, LaunchMode::Ordered, stream)
+        fused.enqueue(name, self.sizes, operands, LaunchMode::Ordered, stream)
     }
 
     fn check(&self, bench: &Bench, enqueue: impl Fn(&Stream) -> Result<()>) -> Result<Checked> {

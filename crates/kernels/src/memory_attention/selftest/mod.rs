@@ -9,7 +9,7 @@ use anyhow::Result;
 use half::f16;
 use rayon::prelude::*;
 
-use super::launches::{MODULES, hopper_up};
+use super::launches::MODULES;
 use crate::images::Topic as Source;
 use crate::mlp::HopperMlp;
 use crate::selftest::chain_modes::{self, Chained};
@@ -57,7 +57,7 @@ pub(crate) const TOPIC: Topic = Topic {
     word: "memory-attention",
     help: "Norms, projections and MLPs of the memory attention",
     name: "the memory attention's layers",
-    sources: &[MODULES[0], MODULES[1], Source::GemmHopperBias, Source::MlpHopper],
+    sources: &[MODULES[0], MODULES[1], Source::MlpHopper],
     used_by: Some("a memory attention whose layers are ours"),
     needs_cublaslt: false,
     judge: |bench| {
@@ -67,12 +67,11 @@ pub(crate) const TOPIC: Topic = Topic {
 };
 
 fn judge(bench: &Bench) {
-    let with_mlp = || PIECES.iter().enumerate().filter(|(_, (piece, _))| has_mlp(*piece));
-    let hopper = hopper_up(bench.gpu);
     let fused = |case: &Case| HopperMlp::load_if_supported(bench.gpu, case.shape.tokens());
     let cases = bench.planned(CASES, |case| {
-        let on_hopper = usize::from(hopper.is_some()) + usize::from(fused(case).is_some());
-        let rows = PIECES.len() + on_hopper * with_mlp().count() + chain_modes::rows(bench);
+        let with_mlp = PIECES.iter().filter(|(piece, _)| has_mlp(*piece)).count();
+        let on_hopper = if fused(case).is_some() { with_mlp } else { 0 };
+        let rows = PIECES.len() + on_hopper + chain_modes::rows(bench);
         (case.shape.tokens() * WIDTH, rows)
     });
     let seed = bench.seed;
@@ -92,34 +91,23 @@ fn judge(bench: &Bench) {
                 Ok(works) => works,
                 Err(error) => return bench.found(row(NAME, case.name, Err(error))),
             };
-            // First as any GPU computes it.
-            (old.attention.hopper_mlp, old.attention.hopper_up) = (None, None);
+            // As any GPU computes it, and Hopper's MLP at any size; their times are taken in turn.
+            (old.attention.hopper_mlp, work.attention.hopper_mlp) = (None, fused(case));
             for ((piece, name), expected) in PIECES.iter().zip(&expected) {
                 let name = format!("{}, {name}", case.name);
-                bench.found(row(NAME, &name, timed(bench, &old, *piece, expected)));
-            }
-            // Then Hopper's matmul of an MLP and Hopper's MLP, at any size, in turn.
-            old.attention.hopper_up.clone_from(&hopper);
-            work.attention.hopper_mlp = fused(case);
-            for (at, (piece, name)) in with_mlp() {
-                let both = in_turn(bench, [&old, &work], *piece, &expected[at]);
-                let [first, second] = each_of(both);
-                if hopper.is_some() {
-                    let name = format!("{}, {name}, matmul on Hopper", case.name);
-                    bench.found(row(NAME, &name, first));
+                if !has_mlp(*piece) || work.attention.hopper_mlp.is_none() {
+                    bench.found(row(NAME, &name, timed(bench, &old, *piece, expected)));
+                    continue;
                 }
-                if work.attention.hopper_mlp.is_some() {
-                    let name = format!("{}, {name}, MLP on Hopper", case.name);
-                    bench.found(row(NAME, &name, second));
+                let both = in_turn(bench, [&old, &work], *piece, expected);
+                let names = [name.clone(), format!("{name}, MLP on Hopper")];
+                for (name, checked) in names.iter().zip(each_of(both)) {
+                    bench.found(row(NAME, name, checked));
                 }
             }
             work.modes(bench, case.name, &drawn);
         },
     );
-}
-
-fn has_mlp(piece: MemoryAttentionPiece) -> bool {
-    matches!(piece, MemoryAttentionPiece::Finish(_) | MemoryAttentionPiece::Last)
 }
 
 /// Tokens that are computed on the host; the first and the last are among them.
@@ -188,6 +176,10 @@ impl Work {
         self.enqueue(piece, stream)?;
         Ok([self.y.download(stream)?, self.projected.download(stream)?])
     }
+}
+
+fn has_mlp(piece: MemoryAttentionPiece) -> bool {
+    matches!(piece, MemoryAttentionPiece::Finish(_) | MemoryAttentionPiece::Last)
 }
 
 /// A piece and its time.
