@@ -129,8 +129,8 @@ def short_registers(ptx):
     return REGISTER.sub(short, ptx)
 
 
-# Most kernels have thousands of registers. With names of a letter or two and two digits the text is
-# shorter by a fifth than with numbers of up to five digits.
+# Most kernels have thousands of registers. With names of a letter or two and two digits the text was
+# 10 to 16 % shorter than with numbers of up to five digits, in the three modules that were compared.
 REGISTERS = re.compile(r"^\s*\.reg (\.\w+)\s+([dfprs])<(\d+)>;\n", re.M)
 GROUP = 100
 # Beginnings of other names: of parameters, labels, opcodes with a digit (`ex2`, `lg2`) and types.
