@@ -55,6 +55,7 @@ test-export: $(TESTS_STAMP) $(NVRTC_STAMP) $(PTXAS_STAMP)
 
 test-lab: $(TESTS_STAMP) ## Tests of the team's own tools in lab/, which the program does not need.
 	python3 -m unittest discover -q -s lab/schedule
+	python3 -m unittest discover -q -s lab/kernel_trace
 	$(VENV)/bin/python -m unittest discover -q -s lab/train
 
 test-slurm: prerequisites-tests $(ORT_STAMP) ## A small experiment through a real Slurm on loopback; needs slurm-wlm and munge.
