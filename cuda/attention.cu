@@ -274,6 +274,8 @@ struct Attention {
         first = tiles.first, end = tiles.end;
         int warp_row = (thread >> 5) * ROW_BLOCKS * 16, start = blockIdx.x * QUERIES;
 
+        dependent_wait();
+        dependent_launch();
         fetch_queries<WIDTH, QUERIES, THREADS>(p, shared);
         fetch_first();
 
@@ -345,6 +347,8 @@ struct Attention {
     extern "C" __global__ void NAME(const float* partial, const float* stats, f16* out, int rows, int m,     \
         int splits,                                                                                          \
                                     int columns, int out_row, int out_batch) {                               \
+        dependent_wait();                                                                                    \
+        dependent_launch();                                                                                  \
         combine<DV>(partial, stats, out, rows, m, splits, columns, Rows{out_row, out_batch});                \
     }
 

@@ -324,11 +324,13 @@ struct Attention {
         Tiles tiles(n, KEYS, blockIdx.y, gridDim.y);
         first = tiles.first, end = tiles.end;
 
-        fetch_queries<WIDTH, QUERIES, THREADS>(p, shared);
         if (threadIdx.x < STAGES) {
             barrier_create(shared + FULL + threadIdx.x * 8, 128);
             barrier_create(shared + EMPTY + threadIdx.x * 8, CONSUMERS * 4);
         }
+        dependent_wait();
+        dependent_launch();
+        fetch_queries<WIDTH, QUERIES, THREADS>(p, shared);
         copies_wait<0>();
         copies_publish();
         block_barrier();

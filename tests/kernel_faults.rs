@@ -289,3 +289,28 @@ fn a_kernel_that_does_not_wait_for_the_one_before_it_is_found() {
     let some = "a thread has ended that did not wait for the previous kernel";
     tested("repvit_waits_with_some_threads", "90").failure().stdout(contains(some));
 }
+
+/// The same of an attention that starts beside the projection in front of it.
+#[test]
+fn an_attention_that_does_not_wait_for_its_queries_is_found() {
+    let Some(fakes) = shared() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let csv = dir.path().join("early.csv");
+    let tested = |fault: &str, sm: &str| {
+        let mut command = selftest(fakes.dir(), &csv);
+        command.env("FAKE_FAULT", fault).env("FAKE_CUDA_SM", sm);
+        command.args(["--topics", "memory-attention", "--max-elements", "5000"]).assert()
+    };
+    let early = "attention_reads_before_it_waits";
+    tested(early, "120").code(1);
+    let (kernels, cases) = (column(&csv, "kernel"), column(&csv, "case"));
+    let verdicts = column(&csv, "verdict");
+    let layer = (0..cases.len()).filter(|at| kernels[*at] == "memory attention layer modes");
+    let layer: Vec<usize> = layer.collect();
+    assert!(layer.len() == 4, "{kernels:?}");
+    for at in layer {
+        let dependent = cases[at].ends_with("dependent");
+        assert_eq!(verdicts[at] == "failed", dependent, "{}", cases[at]);
+    }
+    tested(early, "89").success();
+}

@@ -23,6 +23,7 @@ template <class A> static void test(const char* name, int batch, int m, int n, i
     Reals bias(n), partial(batch * splits * m * DV), stats(batch * splits * m * 2);
     for (int i = 0; i < n; i++) bias[i] = bias_kind == 1 ? (i < n / 2 ? -1e4f : 0) : bias_kind == 2 ? (rng() % 3 ? -1e4f : 0) : bias_kind == 3 ? -1e4f : normal(rng);
     Problem p{q.data, k.data, v.data, bias_kind ? bias.data() : nullptr, o.data, partial.data(), stats.data(), m, n, W, V, q.rows, k.rows, v.rows, o.rows};
+    depends_on(ask, keys, values, bias, out, partial, stats);
     launch({(unsigned)(m + A::QUERIES - 1) / A::QUERIES, (unsigned)splits, (unsigned)batch}, A::THREADS, A::SHARED, [&] { A a; a.run(p, 1024); });
     if (splits > 1) {
         blockDim = {256, 1, 1}; int total = batch * m * DV / 4;

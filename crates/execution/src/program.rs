@@ -16,7 +16,7 @@ use super::bound_engine::{DeviceTensor, SharedEngine, TensorDesc};
 use cuda::Element;
 use cuda::{Branch, Capturable, Stream, View};
 use kernels::{
-    Attention, BankState, ImageEncoder, MaskDecoder, MaskDecoderOutputs, MemoryAttention,
+    Attention, BankState, Chain, ImageEncoder, MaskDecoder, MaskDecoderOutputs, MemoryAttention,
     MemoryAttentionPiece, MemoryEncoder, MemoryKeyProj, Trunk,
 };
 
@@ -123,8 +123,19 @@ pub enum Op {
 }
 
 impl Op {
-    fn enqueue(&self, stream: &Stream) -> Result<()> {
+    /// Enqueues it on the stream of the chain: as its next launches, or as other work.
+    fn enqueue(&self, stream: &Stream, chain: &Chain<'_>) -> Result<()> {
         match self {
+            Self::Attention { attention, inputs: [q, k, v], bias, output } => {
+                return attention.enqueue([q, k, v], bias.as_ref(), output, chain);
+            }
+            Self::MemoryAttention { kernels, piece, x, attended, y, projected } => {
+                let (attended, projected) = (attended.as_ref(), projected.as_ref());
+                return kernels.enqueue(*piece, x, attended, y, projected, chain);
+            }
+            Self::MaskDecoder { decoder, image, fine: [hr0, hr1], outputs } => {
+                return decoder.enqueue(image, [hr0, hr1], outputs, chain);
+            }
             Self::Engine { engine, bindings } => {
                 let mut engine = engine.borrow_mut();
                 let is_kept =
@@ -145,16 +156,6 @@ impl Op {
             Self::Keys { keys, inputs: [memories, rows, pointers], ages, output } => {
                 keys.enqueue([memories, rows, pointers], ages.as_ref(), output, stream)?;
             }
-            Self::Attention { attention, inputs: [q, k, v], bias, output } => {
-                attention.enqueue([q, k, v], bias.as_ref(), output, stream)?;
-            }
-            Self::MemoryAttention { kernels, piece, x, attended, y, projected } => {
-                let (attended, projected) = (attended.as_ref(), projected.as_ref());
-                kernels.enqueue(*piece, x, attended, y, projected, stream)?;
-            }
-            Self::MaskDecoder { decoder, image, fine: [hr0, hr1], outputs } => {
-                decoder.enqueue(image, [hr0, hr1], outputs, stream)?;
-            }
             Self::Memory { encoder, inputs: [feat, low, score, binary], memory } => {
                 encoder.enqueue(feat, low, score, binary, memory, stream)?;
             }
@@ -166,8 +167,18 @@ impl Op {
                 state.enqueue_advance(pointer, pointers, *element, stream)?;
             }
         }
+        chain.interrupt();
         Ok(())
     }
+}
+
+/// Enqueues operations in this order, behind work of any kind. Kernels of a track step that follow
+/// each other are one chain: all but the first may start early.
+fn enqueue_all(ops: &[Op], stream: &Stream) -> Result<()> {
+    // SAFETY: an operation whose launches are not the chain's interrupts it, and nothing else is
+    // enqueued on the stream meanwhile.
+    let chain = unsafe { Chain::shared(stream) };
+    ops.iter().try_for_each(|op| op.enqueue(stream, &chain))
 }
 
 /// Operations in order.
@@ -234,7 +245,7 @@ impl Program {
 // first kernel, and no other operation uses them.
 unsafe impl Capturable for Program {
     fn enqueue(&mut self, stream: &Stream) -> Result<()> {
-        self.ops.iter().try_for_each(|op| op.enqueue(stream))
+        enqueue_all(&self.ops, stream)
     }
 
     fn forks(&self) -> bool {
@@ -245,10 +256,11 @@ unsafe impl Capturable for Program {
         let (before, after) = self.ops.split_at(self.joined);
         let (aside, beside) = before.split_at(self.aside);
         let side = branch.fork(stream)?;
-        aside.iter().try_for_each(|op| op.enqueue(side))?;
-        beside.iter().try_for_each(|op| op.enqueue(stream))?;
+        enqueue_all(aside, side)?;
+        enqueue_all(beside, stream)?;
         branch.join(stream)?;
-        after.iter().try_for_each(|op| op.enqueue(stream))
+        // A chain of its own: its first kernel follows the branch, too.
+        enqueue_all(after, stream)
     }
 
     fn cleared(&self) -> Option<View> {

@@ -4,6 +4,7 @@ Kernels and their arguments. [`arguments`] holds each launch to its PTX when thi
 */
 
 use std::cell::Cell;
+use std::rc::Rc;
 
 use anyhow::{Context, Result};
 
@@ -143,22 +144,62 @@ pub(crate) fn chains_have_pdl(gpu: &Gpu) -> bool {
 /// Kernels that follow each other on a stream; nothing else is enqueued there before the last one.
 /// With [`LaunchMode::Pdl`] each but the first may start while the one before it runs, if it waits
 /// for that itself. The first follows work of any kind, which need be no kernel.
+///
+/// A kernel that waits ends after the one before it. So when it has waited, all kernels of the chain
+/// before it have ended, and it may write what any of them read.
 #[derive(Debug)]
-pub(crate) struct Chain<'s> {
+pub struct Chain<'s> {
     stream: &'s Stream,
     mode: LaunchMode,
-    begun: Cell<bool>,
+    /// Of all modes together.
+    begun: Rc<Cell<bool>>,
 }
 
 impl<'s> Chain<'s> {
     /// A chain behind all work that was enqueued.
-    pub fn begin(stream: &'s Stream, mode: LaunchMode) -> Self {
-        Self { stream, mode, begun: Cell::new(false) }
+    pub(crate) fn begin(stream: &'s Stream, mode: LaunchMode) -> Self {
+        Self { stream, mode, begun: Rc::default() }
     }
 
-    /// The mode of the next launch.
-    fn next(&self) -> LaunchMode {
-        if self.begun.replace(true) { self.mode } else { LaunchMode::Ordered }
+    /// A chain for several steps, which choose their own modes.
+    ///
+    /// # Safety
+    /// Who enqueues other work on the stream calls [`Self::interrupt`] before the next launch.
+    pub unsafe fn shared(stream: &'s Stream) -> Self {
+        Self::begin(stream, LaunchMode::Ordered)
+    }
+
+    /// Its next launches in this mode.
+    pub(crate) fn in_mode(&self, mode: LaunchMode) -> Self {
+        Self { stream: self.stream, mode, begun: Rc::clone(&self.begun) }
+    }
+
+    /// The next launch is a first one: it follows other work than the chain's.
+    pub fn interrupt(&self) {
+        self.begun.set(false);
+    }
+
+    /// Enqueues a launch as the next one.
+    ///
+    /// # Errors
+    /// Those of [`Function::launch`].
+    ///
+    /// # Safety
+    /// Each view has the elements that the kernel reads or writes for these arguments. Nothing but
+    /// launches of the chain was enqueued on its stream since it began, or was interrupted.
+    pub(crate) unsafe fn launch(
+        &self,
+        function: &Function,
+        launch: Launch,
+        args: &[Arg<'_>],
+    ) -> Result<()> {
+        let mode = if self.begun.replace(true) { self.mode } else { LaunchMode::Ordered };
+        // SAFETY: a kernel that does not wait itself gets no other mode. Where one waits, each thread
+        // does so before it touches memory that others write (cuda/ptx.cuh; the emulation checks
+        // it). In front of it is a kernel: the chain's, by the caller's promise.
+        let function = unsafe { function.with_mode(mode) };
+        // SAFETY: the caller's promise about the views; number and kinds are checked there.
+        Ok(unsafe { function.launch(launch, args, self.stream) }?)
     }
 }
 
@@ -209,11 +250,10 @@ impl Kernel {
     /// Enqueues a launch as the next one of a chain.
     ///
     /// # Errors
-    /// Those of [`Function::launch`].
+    /// Those of [`Chain::launch`].
     ///
     /// # Safety
-    /// Each view has the elements that the kernel reads or writes for these arguments. Nothing but
-    /// launches of the chain was enqueued on its stream since it began.
+    /// As there.
     pub unsafe fn launch(
         &self,
         grid: (u32, u32, u32),
@@ -221,12 +261,8 @@ impl Kernel {
         chain: &Chain<'_>,
     ) -> Result<()> {
         let launch = Launch { grid, threads: self.threads };
-        // SAFETY: a kernel that does not wait itself gets no other mode. Where one waits, each thread
-        // does so before it touches memory that others write (cuda/ptx.cuh; the emulation checks
-        // it). In front of it is a kernel: the chain's, by the caller's promise.
-        let function = unsafe { self.function.with_mode(chain.next()) };
-        // SAFETY: the caller's promise about the views; number and kinds are checked there.
-        Ok(unsafe { function.launch(launch, args, chain.stream) }?)
+        // SAFETY: the caller's.
+        unsafe { chain.launch(&self.function, launch, args) }
     }
 }
 

@@ -63,6 +63,7 @@ pub use hiera::{
 };
 pub use image_encoder::ImageEncoder;
 pub use images::{Kept, Topic as Source, names};
+pub use kernel::Chain;
 pub use mask::{COUNTERS_BYTES, MaskCounts, MaskMaker, NON_FINITE_BYTES};
 pub use mask_decoder::{MaskDecoder, MaskDecoderOutputs};
 pub use memory_attention::{MemoryAttention, MemoryAttentionPiece};

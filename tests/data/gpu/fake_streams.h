@@ -40,7 +40,7 @@ struct region {
     char* at;
     size_t size;
 };
-enum { REGIONS = 32 };
+enum { REGIONS = 64 };
 struct graph {
     int count;
     struct op work[WORK];

@@ -8,6 +8,7 @@
 #define FAULTS(X) \
     X(attention_weighs_all_keys_alike) \
     X(attention_has_no_bias) \
+    X(attention_reads_before_it_waits) \
     X(windows_weigh_all_keys_alike) \
     X(keys_of_one_time) \
     X(decoder_skips_the_last_token_of_a_tile) \

@@ -9,11 +9,13 @@ use anyhow::{Context, Result, anyhow, ensure};
 use super::{Values, WIDEST_HEAD};
 use crate::constants::{instance, threads};
 use crate::images::{self, KernelModule, Topic};
-use cuda::Gpu;
 use cuda::module::Function;
+use cuda::{Gpu, LaunchMode};
 
 /// Columns of heads come in 16-byte units.
 const UNIT: usize = 8;
+/// When Hopper's kernels start, in a chain with what is around them.
+const MODE_ON_HOPPER: LaunchMode = LaunchMode::Pdl;
 
 /// The kernels for one kind of attention.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +92,8 @@ pub(super) struct Pair {
     pub padded: usize,
     /// Blocks of `attend` that run at once on the whole GPU.
     pub resident: usize,
+    /// When they start, unless the caller says.
+    pub mode: LaunchMode,
 }
 
 /// A pair of kernels that a track step needs nothing of, or why there is none.
@@ -150,7 +154,8 @@ impl AttentionKernels {
                 kind.shared
             );
             let merge = all[all.len() - 1].function(kernels.merge)?;
-            Ok(Arc::new(Pair { attend, kind, merge, padded: kernels.padded, resident }))
+            let mode = if hopper { MODE_ON_HOPPER } else { LaunchMode::Ordered };
+            Ok(Arc::new(Pair { attend, kind, merge, padded: kernels.padded, resident, mode }))
         };
         let heads = |at: usize| pair(&HEADS[at]).map_err(|error| format!("{error:#}").into());
         Ok(Self {

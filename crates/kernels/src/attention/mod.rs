@@ -18,10 +18,10 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
 
-use crate::kernel::arguments;
+use crate::kernel::{Chain, arguments};
 use crate::{blocks, int, need_exactly};
 use cuda::module::Launch;
-use cuda::{Gpu, MemoryTag, Stream, View};
+use cuda::{Gpu, LaunchMode, MemoryTag, Stream, View};
 use kernels::Pair;
 
 pub use kernels::AttentionKernels;
@@ -153,16 +153,27 @@ impl Attention {
     /// Enqueues O = softmax(Q Kᵀ + bias) V. All but `bias` are fp16: `q` `[objects, queries,
     /// width]`, scaled; `k` `[objects, keys, width]`; `v` `[objects, keys, columns]`; `out`
     /// `[objects, queries, columns]`. `bias`: f32 `[keys]`, the same for all objects and queries.
-    /// No allocation; may be recorded.
+    /// No allocation; may be recorded. On Hopper early launches.
     ///
     /// # Errors
     /// Views of another size or at odd addresses, or what the driver says.
     pub fn enqueue(
         &self,
+        operands: [&View; 3],
+        bias: Option<&View>,
+        out: &View,
+        chain: &Chain<'_>,
+    ) -> Result<()> {
+        self.enqueue_in(operands, bias, out, &chain.in_mode(self.pair.mode))
+    }
+
+    /// The same in the chain's mode.
+    pub(crate) fn enqueue_in(
+        &self,
         [q, k, v]: [&View; 3],
         bias: Option<&View>,
         out: &View,
-        stream: &Stream,
+        chain: &Chain<'_>,
     ) -> Result<()> {
         let AttentionShape { objects, queries, keys, values } = self.shape;
         let (width, columns) = (values.width(), values.columns());
@@ -181,7 +192,7 @@ impl Attention {
         if let Some(bias) = bias {
             need_exactly(bias, 4 * keys, 4, "'bias'")?;
         }
-        self.launch([q, k, v], bias, out, &rows, stream)
+        self.launch([q, k, v], bias, out, &rows, chain)
     }
 
     /// Enqueues the attention of an encoder's tokens among each other, all heads of them: `out` f16
@@ -209,7 +220,8 @@ impl Attention {
             out_row: columns,
             out_head: depth,
         };
-        self.launch([qkv, &k, &v], None, out, &rows, stream)
+        let chain = Chain::begin(stream, LaunchMode::Ordered);
+        self.launch([qkv, &k, &v], None, out, &rows, &chain)
     }
 
     /// The launches, of tensors that were measured.
@@ -219,7 +231,7 @@ impl Attention {
         bias: Option<&View>,
         out: &View,
         rows: &Rows,
-        stream: &Stream,
+        chain: &Chain<'_>,
     ) -> Result<()> {
         let AttentionShape { objects, queries, keys, values } = self.shape;
         let parts = self.parts.as_ref();
@@ -252,7 +264,7 @@ impl Attention {
         // SAFETY: the arguments are the kernel's own; the tensors were measured by the callers and
         // hold all rows that `rows` leads to, and `parts` has a result and a sum for each part of
         // each query, wherever there is more than one part.
-        unsafe { self.pair.attend.launch(launch, &args, stream) }?;
+        unsafe { chain.launch(&self.pair.attend, launch, &args) }?;
         if let Some(parts) = &self.parts {
             let all = objects * queries;
             let all_rows = int(all, "the number of queries")?;
@@ -266,7 +278,7 @@ impl Attention {
             let launch = Launch { grid, threads: COMBINE_THREADS };
             // SAFETY: the arguments are the kernel's own: as many parts as the launch above wrote,
             // `out` as it was measured by the callers.
-            unsafe { self.pair.merge.launch(launch, &args, stream) }?;
+            unsafe { chain.launch(&self.pair.merge, launch, &args) }?;
         }
         Ok(())
     }

@@ -14,9 +14,10 @@ use zerocopy::IntoBytes;
 
 use super::{Attention, AttentionKernels, AttentionShape, Values};
 use crate::Source;
+use crate::kernel::Chain;
 use crate::selftest::f64_reference::{add, dot};
 use crate::selftest::{Bench, CaseRow, Checked, Limits, Topic, row};
-use cuda::Stream;
+use cuda::{LaunchMode, Stream};
 use vos::noise::Noise;
 
 /// The softmax weights and the result are rounded to f16.
@@ -299,7 +300,10 @@ fn check(bench: &Bench, made: Attention, data: &Data) -> Result<Checked> {
     let output = bench.poisoned(2 * objects * queries * columns)?;
     let enqueue = move |stream: &Stream| {
         match &inputs[..] {
-            [q, k, v] => made.enqueue([q, k, v], bias.as_ref(), &output, stream)?,
+            [q, k, v] => {
+                let chain = Chain::begin(stream, LaunchMode::Ordered);
+                made.enqueue_in([q, k, v], bias.as_ref(), &output, &chain)?
+            }
             tokens => made.enqueue_tokens(&tokens[0], &output, stream)?,
         }
         Ok(output.clone())

@@ -129,7 +129,7 @@ impl MaskDecoder {
 
     /// Enqueues a frame of one object: `outputs` of `image` f16 `[tokens, 256]`, the tokens after
     /// the memory attention, and the finer features `hr0` f16 `[32, 4 grid, 4 grid]` and `hr1` f16
-    /// `[64, 2 grid, 2 grid]`. 17 launches without allocation; may be recorded.
+    /// `[64, 2 grid, 2 grid]`. 17 early launches without allocation; may be recorded.
     ///
     /// # Errors
     /// Views of another size or at odd addresses, or what the driver says.
@@ -138,19 +138,18 @@ impl MaskDecoder {
         image: &View,
         [hr0, hr1]: [&View; 2],
         outputs: &MaskDecoderOutputs,
-        stream: &Stream,
+        chain: &Chain<'_>,
     ) -> Result<()> {
-        self.enqueue_in(LaunchMode::Pdl, image, [hr0, hr1], outputs, stream)
+        self.enqueue_in(image, [hr0, hr1], outputs, &chain.in_mode(LaunchMode::Pdl))
     }
 
-    /// The same in a launch mode.
+    /// The same in the chain's mode.
     fn enqueue_in(
         &self,
-        mode: LaunchMode,
         image: &View,
         [hr0, hr1]: [&View; 2],
         outputs: &MaskDecoderOutputs,
-        stream: &Stream,
+        chain: &Chain<'_>,
     ) -> Result<()> {
         let MaskDecoderShape { grid, .. } = self.model.shape;
         let tokens = self.tokens();
@@ -166,7 +165,6 @@ impl MaskDecoder {
         let Model { weights, .. } = &*self.model;
         let Weights { started, layers: [first, second], last, .. } = weights;
         let [a, b] = &self.scratch.queries;
-        let chain = &Chain::begin(stream, mode);
         self.token_to_image_attn(image, &first.token_to_image, chain)?;
         self.combine_splits(&first.token_to_image, started, a, chain)?;
         self.token_mlp(first, a, chain)?;

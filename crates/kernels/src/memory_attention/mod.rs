@@ -117,7 +117,8 @@ impl MemoryAttention {
     /// what was `attended` to, f16 `[tokens, 256]` of self-attention or `[tokens, 64]` of the bank.
     /// `y` f16 `[tokens, 256]` are the next piece's x, which must not be this one's. `projected` f16
     /// `[3, tokens, 256]` are queries, keys and values; of [`MemoryAttentionPiece::Query`] queries
-    /// alone. 1 launch; with an MLP 5, or 4 where Hopper's MLP serves. May be recorded.
+    /// alone. 1 launch; with an MLP 5, or 4 where Hopper's MLP serves. May be recorded. Early
+    /// launches where Hopper's MLP serves.
     ///
     /// # Errors
     /// Views of another size or at odd addresses, a layer that there is not, or what the driver
@@ -129,22 +130,24 @@ impl MemoryAttention {
         attended: Option<&View>,
         y: &View,
         projected: Option<&View>,
-        stream: &Stream,
+        chain: &Chain<'_>,
     ) -> Result<()> {
-        // On an H200 early launches are faster with Hopper's MLP, and were slower without it
-        // (docs/results/kernels.md); why is not known.
-        let mode = if self.hopper_mlp.is_some() { LaunchMode::Pdl } else { LaunchMode::Ordered };
-        self.enqueue_in(mode, piece, [x, y], [attended, projected], stream)
+        self.enqueue_in(piece, [x, y], [attended, projected], &chain.in_mode(self.mode()))
     }
 
-    /// The same in a launch mode.
+    /// When its kernels start, unless the caller says. On an H200 early launches are faster with
+    /// Hopper's MLP, and were slower without it (docs/results/kernels.md); why is not known.
+    fn mode(&self) -> LaunchMode {
+        if self.hopper_mlp.is_some() { LaunchMode::Pdl } else { LaunchMode::Ordered }
+    }
+
+    /// The same in the chain's mode.
     fn enqueue_in(
         &self,
-        mode: LaunchMode,
         piece: MemoryAttentionPiece,
         [x, y]: [&View; 2],
         [attended, projected]: [Option<&View>; 2],
-        stream: &Stream,
+        chain: &Chain<'_>,
     ) -> Result<()> {
         let row = HALF * self.tokens();
         need_exactly(x, row * WIDTH, ALIGNMENT, "the tokens")?;
@@ -159,7 +162,6 @@ impl MemoryAttention {
             need_exactly(view, row * sections * WIDTH, ALIGNMENT, "the queries")?;
             Ok(view)
         };
-        let chain = &Chain::begin(stream, mode);
         match piece {
             MemoryAttentionPiece::Start => {
                 let Layer { norm1, qkv, .. } = self.layer(0)?;

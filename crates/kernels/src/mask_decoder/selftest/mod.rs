@@ -10,6 +10,7 @@ use anyhow::Result;
 use half::f16;
 
 use super::launches::MODULES;
+use crate::kernel::Chain;
 use crate::selftest::chain_modes::{self, Chained};
 use crate::selftest::{Bench, Checked, Limits, POISON, Topic, bytes_of, compare, row};
 use crate::{MaskDecoder, MaskDecoderOutputs};
@@ -161,7 +162,8 @@ impl Frame {
 
     fn enqueue(&self, decoder: &MaskDecoder, stream: &Stream) -> Result<()> {
         let [hr0, hr1] = &self.fine;
-        decoder.enqueue(&self.image, [hr0, hr1], &self.answer, stream)
+        let chain = Chain::begin(stream, LaunchMode::Ordered);
+        decoder.enqueue(&self.image, [hr0, hr1], &self.answer, &chain)
     }
 }
 
@@ -210,7 +212,8 @@ fn modes(bench: &Bench, case: &Case, Given { drawn, .. }: &Given, frame: &Frame)
     let begin = || outputs.iter().try_for_each(|view| Ok(view.fill(POISON, stream)?));
     let enqueue = |mode: LaunchMode, stream: &Stream| {
         let [hr0, hr1] = &frame.fine;
-        decoder.enqueue_in(mode, &frame.image, [hr0, hr1], &frame.answer, stream)
+        let chain = Chain::begin(stream, mode);
+        decoder.enqueue_in(&frame.image, [hr0, hr1], &frame.answer, &chain)
     };
     let download = || -> Result<Vec<u8>> {
         let all: Result<Vec<Vec<u8>>> =

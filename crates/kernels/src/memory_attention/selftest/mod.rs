@@ -3,6 +3,7 @@ What lies between the memory attention's attentions, piece by piece, against flo
 */
 
 mod drawn;
+mod layer;
 mod reference;
 
 use anyhow::Result;
@@ -11,6 +12,7 @@ use rayon::prelude::*;
 
 use super::launches::MODULES;
 use crate::images::Topic as Source;
+use crate::kernel::Chain;
 use crate::mlp::HopperMlp;
 use crate::selftest::chain_modes::{self, Chained};
 use crate::selftest::{Bench, Checked, Limits, POISON, Topic, bytes_of, each_of, row};
@@ -35,14 +37,32 @@ const LIMITS: Limits = Limits { error: 1.2e-3, deviation: 1e-2 };
 struct Case {
     name: &'static str,
     shape: MemoryAttentionShape,
+    /// Of whole layers: whose bank, and its keys.
+    banks: &'static [(&'static str, usize)],
 }
 
 /// EdgeTAM's and SAM 2.1's layers at 1024 and 512 pixels, then tokens that fill no tile.
 const CASES: [Case; 4] = [
-    Case { name: "at 1024", shape: MemoryAttentionShape { grid: 64, layers: 2 } },
-    Case { name: "at 512", shape: MemoryAttentionShape { grid: 32, layers: 2 } },
-    Case { name: "of 14 x 14 tokens", shape: MemoryAttentionShape { grid: 14, layers: 2 } },
-    Case { name: "of 4 x 4 tokens", shape: MemoryAttentionShape { grid: 4, layers: 2 } },
+    Case {
+        name: "at 1024",
+        shape: MemoryAttentionShape { grid: 64, layers: 2 },
+        banks: &[("SAM 2.1", 28_736), ("EdgeTAM", 3648)],
+    },
+    Case {
+        name: "at 512",
+        shape: MemoryAttentionShape { grid: 32, layers: 2 },
+        banks: &[("SAM 2.1", 7232), ("EdgeTAM", 3648)],
+    },
+    Case {
+        name: "of 14 x 14 tokens",
+        shape: MemoryAttentionShape { grid: 14, layers: 2 },
+        banks: &[],
+    },
+    Case {
+        name: "of 4 x 4 tokens",
+        shape: MemoryAttentionShape { grid: 4, layers: 2 },
+        banks: &[("300 keys", 300)],
+    },
 ];
 
 /// One of each kind, of two layers.
@@ -57,7 +77,13 @@ pub(crate) const TOPIC: Topic = Topic {
     word: "memory-attention",
     help: "Norms, projections and MLPs of the memory attention",
     name: "the memory attention's layers",
-    sources: &[MODULES[0], MODULES[1], Source::MlpHopper],
+    sources: &[
+        MODULES[0],
+        MODULES[1],
+        Source::MlpHopper,
+        Source::Attention,
+        Source::AttentionHopper,
+    ],
     used_by: Some("a memory attention whose layers are ours"),
     needs_cublaslt: false,
     judge: |bench| {
@@ -71,7 +97,8 @@ fn judge(bench: &Bench) {
     let cases = bench.planned(CASES, |case| {
         let with_mlp = PIECES.iter().filter(|(piece, _)| has_mlp(*piece)).count();
         let on_hopper = if fused(case).is_some() { with_mlp } else { 0 };
-        let rows = PIECES.len() + on_hopper + chain_modes::rows(bench);
+        let chains = 1 + layer::CHAINS * case.banks.len();
+        let rows = PIECES.len() + on_hopper + chains * chain_modes::rows(bench);
         (case.shape.tokens() * WIDTH, rows)
     });
     let seed = bench.seed;
@@ -106,6 +133,7 @@ fn judge(bench: &Bench) {
                 }
             }
             work.modes(bench, case.name, &drawn);
+            layer::judge(bench, case, &work, &drawn);
         },
     );
 }
@@ -150,7 +178,8 @@ impl Work {
             Ok(projected.fill(POISON, stream)?)
         };
         let enqueue = &|mode: LaunchMode, stream: &Stream| {
-            attention.enqueue_in(mode, piece, [x, y], [Some(bank), Some(projected)], stream)
+            let chain = Chain::begin(stream, mode);
+            attention.enqueue_in(piece, [x, y], [Some(bank), Some(projected)], &chain)
         };
         let download = &|| Ok([y.download(stream)?, projected.download(stream)?].concat());
         let input = (x, given.as_slice());
@@ -166,7 +195,8 @@ impl Work {
             MemoryAttentionPiece::Finish(_) => (Some(bank), Some(projected)),
             MemoryAttentionPiece::Last => (Some(bank), None),
         };
-        attention.enqueue(piece, x, attended, y, projected, stream)
+        let chain = Chain::begin(stream, LaunchMode::Ordered);
+        attention.enqueue(piece, x, attended, y, projected, &chain)
     }
 
     /// Poisons what the piece gives, and enqueues it.
