@@ -2,78 +2,48 @@
 The attention of attention.cu for Hopper only (sm_90a): the same arguments, partial results and
 masks.
 
-| instance                   | WIDTH, DV | queries x keys | stages | shared bytes |
-|----------------------------|-----------|----------------|--------|--------------|
-| attention_cross_hopper     | 256, 64   | 128 x 128      | 10     | 231 584      |
-| attention_self_hopper      | 256, 256  | 128 x 64       | 16     | 197 888      |
-| attention_heads_64_hopper  | 64, 64    | 128 x 128      | 7      | 133 232      |
-| attention_heads_80_hopper  | 80, 80    | 128 x 128      | 12     | 231 616      |
-| attention_heads_96_hopper  | 96, 96    | 128 x 128      | 12     | 231 616      |
-| attention_heads_128_hopper | 128, 128  | 128 x 128      | 12     | 231 616      |
+| instance                      | WIDTH, DV | queries x keys | stages | shared bytes |
+|-------------------------------|-----------|----------------|--------|--------------|
+| attention_cross_hopper_before | 256, 64   | 128 x 128      | 10     | 231 584      |
+| attention_self_hopper_before  | 256, 256  | 128 x 64       | 16     | 197 888      |
+| attention_heads_64_hopper     | 64, 64    | 128 x 128      | 7      | 133 232      |
+| attention_heads_80_hopper     | 80, 80    | 128 x 128      | 12     | 231 616      |
+| attention_heads_96_hopper     | 96, 96    | 128 x 128      | 12     | 231 616      |
+| attention_heads_128_hopper    | 128, 128  | 128 x 128      | 12     | 231 616      |
 
 384 threads: warpgroup 0 copies (40 registers a thread); each of the two others owns 64 queries and
-multiplies with `wgmma` (232 registers). Scores and O are in registers; Q, K and V are read from
-shared memory through descriptors (128-byte swizzle, the layout of attention.cu). Chunks of 64
-columns pass through a ring with a pair of barriers each ("full", "empty"), in the order of their
-use: K of tile 0, then K of tile j and V of tile j - 1. The warpgroups alternate to issue matmuls by
-named barriers, so that one computes its softmax while the other multiplies, as FlashAttention-3
-(Shah et al., 2024) does.
+multiplies with `wgmma` (232 registers, attention_hopper.cuh). The copying threads hand over chunks
+by the ring's barriers. The first two are those that attention_cluster_hopper.cu replaces, to be
+timed beside its own.
 */
 
 #include "ptx.cuh"
 #include "attention.cuh"
 #include "wgmma.cuh"
+#include "attention_hopper.cuh"
 
 // ---- attention ----
 
+/// LAG: chunks under way before one is waited for and handed over.
 template <int WIDTH_, int CONSUMERS_, int KEYS_, int DV_, int STAGES_, int LAG_, bool TURNS>
-struct Attention {
-    static constexpr int WIDTH = WIDTH_;          // columns of Q and K
-    static constexpr int CONSUMERS = CONSUMERS_;  // warpgroups that multiply
-    static constexpr int KEYS = KEYS_;            // keys of a tile
-    static constexpr int DV = DV_;                // columns of V
-    static constexpr bool PACKED = WIDTH == PACKED_WIDTH;
-    static constexpr int STAGES = STAGES_;          // chunks the ring holds
-    static constexpr int LAG = LAG_;              // chunks under way before one is waited for and handed over
-    // TURNS: whether warpgroups issue their products in turn, or whenever they can.
-
-    static constexpr int THREADS = (1 + CONSUMERS) * 128;
-    static constexpr int QUERIES = CONSUMERS * 64;
-    static constexpr int K_CHUNKS = (WIDTH + CHUNK - 1) / CHUNK;
-    static constexpr int V_CHUNKS = (DV + CHUNK - 1) / CHUNK;
-    static constexpr int STAGE_BYTES = KEYS * 128;
-    static constexpr int RING = QUERIES * K_CHUNKS * 128;   // offset of the ring: after Q
-    static constexpr int BIAS = RING + STAGES * STAGE_BYTES;  // offset of four tiles' biases
-    static constexpr int FULL = BIAS + 4 * KEYS * 4;        // offsets of the barriers
-    static constexpr int EMPTY = FULL + STAGES * 8;
-    static constexpr int SHARED = EMPTY + STAGES * 8;
-    // Before a K slot is free again its reader may need all of that K and the V before it.
-    static_assert(STAGES >= K_CHUNKS + V_CHUNKS && LAG < STAGES, "ring");
+struct Attention
+    : AttentionWarpgroup<Attention<WIDTH_, CONSUMERS_, KEYS_, DV_, STAGES_, LAG_, TURNS>, WIDTH_, CONSUMERS_,
+                         KEYS_, DV_, STAGES_, query_bytes(WIDTH_, CONSUMERS_), 4 * KEYS_ * 4, TURNS> {
+    typedef AttentionWarpgroup<Attention, WIDTH_, CONSUMERS_, KEYS_, DV_, STAGES_,
+                               query_bytes(WIDTH_, CONSUMERS_), 4 * KEYS_ * 4, TURNS> Base;
+    using typename Base::Cursor;
+    using Base::WIDTH, Base::CONSUMERS, Base::KEYS, Base::DV, Base::PACKED, Base::STAGES, Base::THREADS,
+        Base::QUERIES, Base::K_CHUNKS, Base::V_CHUNKS, Base::STAGE_BYTES, Base::RING, Base::FULL, Base::EMPTY;
+    using Base::shared, Base::thread, Base::lane, Base::n, Base::first, Base::end, Base::bias, Base::scores;
+    static constexpr int LAG = LAG_;
+    static constexpr bool PEELED = true;
+    static constexpr int BIAS = Base::BEHIND;  // offset of four tiles' biases
+    static constexpr int SHARED = Base::RING_END;
+    static_assert(LAG < STAGES, "ring");
     // The bias of tile t + 4 takes the place of tile t's, with a chunk whose slot was released
     // STAGES chunks before. Between the first chunks of these tiles there are 4 (K_CHUNKS +
     // V_CHUNKS), of tiles 0 and 4 (no V of a tile before the first) fewer.
     static_assert(STAGES <= 4 * K_CHUNKS + 3 * V_CHUNKS, "four bias buffers");
-    // One product reads all of V, DV columns wide: of the last chunk, which is not always whole,
-    // the first ones (the descriptor's leading offset leads from 64 columns to the next ones,
-    // wherever N ends). Its chunks must follow each other in the ring. With as many chunks of K
-    // they do.
-    static_assert(V_CHUNKS == 1 || (V_CHUNKS == K_CHUNKS && STAGES % V_CHUNKS == 0), "chunks of V in a row");
-    static_assert(WIDTH % 16 == 0 && DV % 16 == 0 && KEYS % 16 == 0 && STAGES <= THREADS,
-                  "columns, keys, barriers");
-
-    /// A place in the ring and how often (modulo 2) it was passed.
-    struct Cursor {
-        int slot;
-        u32 turn;
-        __device__ __forceinline__ void next() {
-            if (++slot == STAGES) slot = 0, turn ^= 1;
-        }
-    };
-
-    u32 shared;
-    int thread, lane;  // of the warpgroup, of the warp
-    int n, first, end;
-    const float* bias;
 
     // ---- the copying warpgroup ----
 
@@ -156,16 +126,6 @@ struct Attention {
 
     // ---- a computing warpgroup ----
 
-    float scores[KEYS / 2];
-    float acc_o[DV / 2];
-    u32 weights[KEYS / 16][4];
-    float row_max[2], row_sum[2], scale[2];  // of rows lane / 4 and lane / 4 + 8 of the warp's 16
-    Cursor at;
-
-    __device__ __forceinline__ void await(const Cursor& c) const {
-        barrier_wait(shared + FULL + c.slot * 8, c.turn);
-    }
-
     /// The warp's lanes are done with the slots: with the products, which all of them waited for,
     /// and with the bias, which each reads for itself.
     __device__ __forceinline__ void release(Cursor& from, int count) const {
@@ -192,138 +152,23 @@ struct Attention {
         }
         return 1;
     }
-
-    /// Nothing but `wgmma` between fence and commit: control flow there makes the compiler
-    /// serialise them.
-    __device__ __forceinline__ void issue_scores(u32 queries, int add) {
-        u64 b[K_CHUNKS];
-#pragma unroll
-        for (int part = 0; part < K_CHUNKS; part++) {
-            await(at);
-            b[part] = descriptor(shared + RING + at.slot * STAGE_BYTES);
-            at.next();
-        }
-        settle(scores);
-        wgmma_fence();
-#pragma unroll
-        for (int step = 0; step < WIDTH / 16; step++) {
-            u64 a = descriptor(queries + step / 4 * QUERIES * 128);
-            wgmma_ss(scores, a + step % 4 * 2, b[step / 4] + step % 4 * 2, step > 0 ? 1 : add);
-        }
-        wgmma_commit();
-    }
-
-    __device__ __forceinline__ void issue_values() {
-        u64 b = descriptor(shared + RING + at.slot * STAGE_BYTES, STAGE_BYTES);
-#pragma unroll
-        for (int part = 0; part < V_CHUNKS; part++) {
-            await(at);
-            at.next();
-        }
-        settle(acc_o);
-        wgmma_fence();
-#pragma unroll
-        for (int step = 0; step < KEYS / 16; step++) wgmma_rs(acc_o, weights[step], b + step * 128);
-        wgmma_commit();
-    }
-
-    /// Scores to weights 2^(s log2 e - row_max), still f32 and in place; true if results must be
-    /// rescaled by `scale`.
-    __device__ __forceinline__ bool online_softmax() {
-        float high[2] = {NOTHING, NOTHING};
-#pragma unroll
-        for (int j = 0; j < KEYS / 8; j++) {
-            high[0] = fmaxf(high[0], fmaxf(scores[j * 4], scores[j * 4 + 1]));
-            high[1] = fmaxf(high[1], fmaxf(scores[j * 4 + 2], scores[j * 4 + 3]));
-        }
-#pragma unroll
-        for (int h = 0; h < 2; h++) {
-            high[h] = fmaxf(high[h], from_lane(high[h], 1));
-            high[h] = fmaxf(high[h], from_lane(high[h], 2)) * LOG2E;
-        }
-        bool rescale = any_lane(high[0] > row_max[0] + HEADROOM || high[1] > row_max[1] + HEADROOM);
-        if (rescale) {
-#pragma unroll
-            for (int h = 0; h < 2; h++) {
-                float next = fmaxf(row_max[h], high[h]);
-                scale[h] = power_of_two(row_max[h] - next);
-                row_max[h] = next;
-                row_sum[h] *= scale[h];
-            }
-        }
-#pragma unroll
-        for (int j = 0; j < KEYS / 2; j++) {
-            int h = j / 2 & 1;
-            scores[j] = power_of_two(fmaf(scores[j], LOG2E, -row_max[h]));
-            row_sum[h] += scores[j];
-        }
-        return rescale;
-    }
-
-    __device__ __forceinline__ void pack_weights(bool rescale) {
-        if (rescale) {
-#pragma unroll
-            for (int j = 0; j < DV / 2; j++) acc_o[j] *= scale[j / 2 & 1];
-        }
-#pragma unroll
-        for (int step = 0; step < KEYS / 16; step++)
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                weights[step][i] = pack(scores[step * 8 + i * 2], scores[step * 8 + i * 2 + 1]);
-    }
-
     /// Waits for the tile's first chunk (the bias comes with it), then for this warpgroup's turn,
     /// and issues the scores.
     __device__ __forceinline__ void begin_tile(int tile, u32 queries, int turn) {
-        await(at);
+        this->await(this->at);
         int add = start_scores(tile);
         if (TURNS) named_barrier_sync(turn);
-        issue_scores(queries, add);
+        u64 b[K_CHUNKS];
+        this->await_keys(b);
+        this->issue_scores(queries, b, add);
     }
 
-    __device__ __forceinline__ void multiply_all(int group) {
-        u32 queries = shared + group * 64 * 128;
-        bool closes = group + 1 == CONSUMERS;
-        int mine = 1 + group, other = closes ? 1 : mine + 1;  // named barrier 0 is the block's
-        if (first >= end) return;
-        at = Cursor{0, 0};
-        if (TURNS && closes) named_barrier_arrive(other);
-        Cursor keys = at;
-        begin_tile(first, queries, mine);
-        if (TURNS && (!closes || first + 1 < end)) named_barrier_arrive(other);
-        wgmma_wait<0>();
-        settle(scores);
-        release(keys, K_CHUNKS);
-        pack_weights(online_softmax());
-        for (int tile = first + 1; tile < end; tile++) {
-            keys = at;
-            begin_tile(tile, queries, mine);
-            Cursor values = at;
-            issue_values();
-            if (TURNS && (!closes || tile + 1 < end)) named_barrier_arrive(other);
-            wgmma_wait<1>();
-            settle(scores);
-            release(keys, K_CHUNKS);
-            bool rescale = online_softmax();
-            wgmma_wait<0>();
-            settle(acc_o);
-            release(values, V_CHUNKS);
-            pack_weights(rescale);
-        }
-        issue_values();
-        wgmma_wait<0>();
-        settle(acc_o);
-    }
+    __device__ __forceinline__ void finish_scores(int) const {}
+    __device__ __forceinline__ void take_queries(int) const {}
+    __device__ __forceinline__ void leave() const {}
 
     __device__ __forceinline__ void run(const Problem& p, u32 shared_base) {
-        shared = shared_base;
-        thread = threadIdx.x & 127;
-        lane = threadIdx.x & 31;
-        n = p.n;
-        bias = p.bias;
-        Tiles tiles(n, KEYS, blockIdx.y, gridDim.y);
-        first = tiles.first, end = tiles.end;
-
+        this->begin(p, shared_base);
         if (threadIdx.x < STAGES) {
             barrier_create(shared + FULL + threadIdx.x * 8, 128);
             barrier_create(shared + EMPTY + threadIdx.x * 8, CONSUMERS * 4);
@@ -342,16 +187,8 @@ struct Attention {
         } else {
             registers_claim<CONSUMERS == 2 ? 232 : 160>();
             int group = (threadIdx.x >> 7) - 1;
-#pragma unroll
-            for (int h = 0; h < 2; h++) row_max[h] = NOTHING, row_sum[h] = 0.0f, scale[h] = 1.0f;
-#pragma unroll
-            for (int j = 0; j < DV / 2; j++) acc_o[j] = 0.0f;
-            multiply_all(group);
-            int row = blockIdx.x * QUERIES + group * 64 + (thread >> 5) * 16 + (lane >> 2);
-#pragma unroll
-            for (int h = 0; h < 2; h++)
-                store_row<DV, PACKED>(p, row + h * 8, lane, row_max[h], row_sum[h],
-                              [&](int j, int i) { return acc_o[j * 4 + 2 * h + i]; });
+            this->attend(group);
+            this->store(p, group);
         }
     }
 };
@@ -390,8 +227,8 @@ struct Attention {
     }
 
 #ifndef ATTENTION_NO_INSTANCES
-ATTENTION_HOPPER(attention_cross_hopper, 256, 2, 128, 64, 10, 2, true)
-ATTENTION_HOPPER(attention_self_hopper, 256, 2, 64, 256, 16, 4, true)
+ATTENTION_HOPPER(attention_cross_hopper_before, 256, 2, 128, 64, 10, 2, true)
+ATTENTION_HOPPER(attention_self_hopper_before, 256, 2, 64, 256, 16, 4, true)
 HEADS_HOPPER(attention_heads_64_hopper, 64, 2, 128, 64, 7, 2, true)
 // Every other chunk is narrow: twice as many in flight are as many bytes.
 HEADS_HOPPER(attention_heads_80_hopper, 80, 2, 128, 80, 12, 4, true)

@@ -31,8 +31,8 @@ two has seen all stages before it.
 /// TILE_N of an output tile; a cluster has CLUSTER_M x CLUSTER_N tiles. After the stages each of
 /// eight warps has room for 16 rows x 64 columns.
 template <bool GELU, int TILE_N_, int STAGES_, int CLUSTER_M_, int CLUSTER_N_>
-struct GemmBiasGelu : Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 4, 8 * 16 * 128> {
-    typedef Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 4, 8 * 16 * 128> Base;
+struct GemmBiasGelu : OutputTiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 4, 8 * 16 * 128> {
+    typedef OutputTiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 4, 8 * 16 * 128> Base;
     using Base::row_of, Base::column_of, Base::chunks, Base::descriptor, Base::release;
     using Base::shared, Base::m, Base::n, Base::k, Base::tiles, Base::first, Base::step, Base::lane,
         Base::warp;

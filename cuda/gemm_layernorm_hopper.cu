@@ -48,8 +48,8 @@ parts, after their matmuls, and no other block reads it.
 /// and the last tile of a row may have fewer columns.
 template <int N_, int TILE_N_, int STAGES_, int CLUSTER_M_, int CLUSTER_N_>
 struct GemmResidualLayerNorm
-    : Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 8, norm_bytes(TILE_N_, CLUSTER_N_)> {
-    typedef Tiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 8, norm_bytes(TILE_N_, CLUSTER_N_)> Base;
+    : OutputTiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 8, norm_bytes(TILE_N_, CLUSTER_N_)> {
+    typedef OutputTiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 8, norm_bytes(TILE_N_, CLUSTER_N_)> Base;
     using Base::row_of, Base::chunks, Base::descriptor, Base::release;
     using Base::shared, Base::m, Base::k, Base::tiles, Base::first, Base::step, Base::lane, Base::warp,
         Base::down, Base::across;

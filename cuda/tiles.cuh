@@ -166,7 +166,7 @@ __device__ constexpr int norm_bytes(int columns, int across) {
 /// TILE_N columns of an output tile; a cluster has CLUSTER_M x CLUSTER_N tiles; READERS warps of a
 /// block read each stage; BETWEEN bytes lie after the stages, in before their barriers.
 template <int TILE_N_, int STAGES_, int CLUSTER_M_, int CLUSTER_N_, int READERS, int BETWEEN>
-struct Tiles {
+struct OutputTiles {
     static constexpr int TILE_N = TILE_N_;
     static constexpr int STAGES = STAGES_;
     static constexpr int CLUSTER_M = CLUSTER_M_;

@@ -1,9 +1,29 @@
 /*!
-Runs the source of the attention (cuda/attention.cu, or attention_hopper.cu) on the CPU (machine.h) and compares with a float64 reference: all
+Runs the source of the attention (cuda/attention.cu, attention_hopper.cu or attention_cluster_hopper.cu) on the CPU (machine.h, cluster.h) and compares with a float64 reference: all
 variants, or with `shipped` the instances in the PTX alone, on few keys.
 */
+#ifdef CLUSTERS
+#include "cluster.h"
+#else
 #include "harness.h"
+#endif
 #include "attention.h"
+
+/// All blocks of a launch.
+template <class A> static void attend(const Problem& p, int batch, int splits) {
+    const unsigned blocks = (p.m + A::QUERIES - 1) / A::QUERIES;
+#ifdef CLUSTERS
+    const TensorMap q{p.q, p.m, A::WIDTH, A::QUERIES, batch}, k{p.k, p.n, A::WIDTH, A::BOX, batch}, v{p.v, p.n, A::DV, A::BOX, batch};
+    Problem rest = p;
+    rest.q = rest.k = rest.v = nullptr, slow = late;
+    run_clusters((blocks + ATTENTION_CLUSTER - 1) / ATTENTION_CLUSTER, ATTENTION_CLUSTER, A::THREADS,
+                 [&] { A a; a.run(&q, &k, &v, rest, block_of(me->id) << 18 | 1024); }, splits, dependent_on, batch);
+    dependent_on.clear();
+    block_threads = 0, beside = nullptr;
+#else
+    launch({blocks, (unsigned)splits, (unsigned)batch}, A::THREADS, A::SHARED, [&] { A a; a.run(p, 1024); });
+#endif
+}
 
 /// A matrix of rows in a tensor.
 struct Matrix {
@@ -24,7 +44,7 @@ template <class A> static void test(const char* name, int batch, int m, int n, i
     for (int i = 0; i < n; i++) bias[i] = bias_kind == 1 ? (i < n / 2 ? -1e4f : 0) : bias_kind == 2 ? (rng() % 3 ? -1e4f : 0) : bias_kind == 3 ? -1e4f : normal(rng);
     Problem p{q.data, k.data, v.data, bias_kind ? bias.data() : nullptr, o.data, partial.data(), stats.data(), m, n, W, V, q.rows, k.rows, v.rows, o.rows};
     depends_on(ask, keys, values, bias, out, partial, stats);
-    launch({(unsigned)(m + A::QUERIES - 1) / A::QUERIES, (unsigned)splits, (unsigned)batch}, A::THREADS, A::SHARED, [&] { A a; a.run(p, 1024); });
+    attend<A>(p, batch, splits);
     if (splits > 1) {
         blockDim = {256, 1, 1}; int total = batch * m * DV / 4;
         for (unsigned b = 0; b < (unsigned)(total + 255) / 256; b++) for (unsigned t = 0; t < 256; t++) { blockIdx = {b, 0, 0}; threadIdx = {t, 0, 0}; combine<DV>(partial.data(), stats.data(), o.data, batch * m, m, splits, V, o.rows); }
@@ -77,9 +97,12 @@ template <class A> static void heads(const char* name, std::initializer_list<int
 }
 int main(int count, char** words) {
     if (shipped_alone(count, words)) {
-#ifdef HOPPER
-        shipped<Attention<256, 2, 128, 64, 10, 2, true>>("attention_cross_hopper");
-        shipped<Attention<256, 2, 64, 256, 16, 4, true>>("attention_self_hopper");
+#ifdef CLUSTERS
+        shipped<ClusterAttention<256, 128, 64, 14, true>>("attention_cross_hopper");
+        shipped<ClusterAttention<256, 80, 256, 16, false>>("attention_self_hopper");
+#elif defined(HOPPER)
+        shipped<Attention<256, 2, 128, 64, 10, 2, true>>("attention_cross_hopper_before");
+        shipped<Attention<256, 2, 64, 256, 16, 4, true>>("attention_self_hopper_before");
         shipped_heads<Attention<64, 2, 128, 64, 7, 2, true>>("attention_heads_64_hopper", 56);
         shipped_heads<Attention<80, 2, 128, 80, 12, 4, true>>("attention_heads_80_hopper", 72);
         shipped_heads<Attention<96, 2, 128, 96, 12, 4, true>>("attention_heads_96_hopper", 96);
@@ -94,7 +117,17 @@ int main(int count, char** words) {
 #endif
         return 0;
     }
-#ifdef HOPPER
+#ifdef CLUSTERS
+    suite<ClusterAttention<256, 128, 64, 14, true>>("cluster cross holds");
+    suite<ClusterAttention<256, 128, 64, 10, false>>("cluster cross");
+    suite<ClusterAttention<256, 80, 256, 16, false>>("cluster self");
+    suite<ClusterAttention<256, 64, 256, 20, false>>("cluster self 64");
+    suite<ClusterAttention<256, 128, 64, 5, true>>("cluster cross ring5");
+    suite<ClusterAttention<256, 64, 256, 8, false>>("cluster self ring8");
+    test<ClusterAttention<256, 128, 64, 14, true>>("cluster cross holds", 1, 128, 1700, 1, 2, 4, true);
+    test<ClusterAttention<256, 128, 64, 14, true>>("cluster cross holds", 3, 520, 1200, 2, 4, 4, true);
+    test<ClusterAttention<256, 80, 256, 16, false>>("cluster self", 2, 300, 900, 1, 0, 4, true);
+#elif defined(HOPPER)
     suite<Attention<256, 2, 128, 64, 10, 4, true>>("hopper cross 2x128");
     suite<Attention<256, 2, 160, 64, 8, 3, true>>("hopper cross 2x160");
     suite<Attention<256, 2, 96, 256, 12, 4, true>>("hopper self 2x96");

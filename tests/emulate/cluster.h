@@ -18,9 +18,9 @@ static float __fadd_rn(float a, float b) { return a + b; }
 #include "../../cuda/f16x2.cuh"
 #include "../../cuda/gelu.cuh"
 
-/// A matrix of halves and its boxes of 64 columns.
-struct TensorMap { const u16* data; int rows, columns, box; };
-struct Box { u32 to; const TensorMap* map; int column, row; u32 barrier; };
+/// A matrix of halves and its boxes of 64 columns; or several matrices, one after the other (an instruction says which it means).
+struct TensorMap { const u16* data; int rows, columns, box, matrices; };
+struct Box { u32 to; const TensorMap* map; int column, row, matrix; u32 barrier; };
 static std::vector<Box> under_way; static bool slow;
 
 static u32 cluster_size;
@@ -28,6 +28,7 @@ static u32 cluster_rank() { return block_of(me->id); }
 static void cluster_barrier() { block_barrier(); }
 static void cluster_barriers_known() { block_barrier(); }
 static void barriers_publish() {}
+static int of_warp(int x) { return x; }
 static void prefetch_map(const TensorMap*) {}
 static void here(u32 address) { if (address >> 18 != block_of(me->id)) { printf("an address of another block's\n"); exit(1); } }
 static void barrier_expect(u32 b, u32 bytes) { here(b); barrier_step(barriers.at(b), 1, bytes); }
@@ -40,18 +41,27 @@ static void land(const Box& b) {
     if (b.to % 1024) { printf("a box across the swizzle's pattern\n"); exit(1); }
     for (int r = 0; r < b.map->box; r++) for (int c = 0; c < 64; c++) {
         int row = b.row + r, column = b.column + c; u32 at = r * 128 + c * 2;
-        u16 x = row < b.map->rows && column < b.map->columns ? b.map->data[(long)row * b.map->columns + column] : 0;
+        const bool inside = row < b.map->rows && column < b.map->columns && b.matrix < std::max(b.map->matrices, 1);
+        u16 x = inside ? b.map->data[((long)b.matrix * b.map->rows + row) * b.map->columns + column] : 0;
         memcpy(&memory.at(b.to + (at ^ ((at >> 7 & 7) << 4))), &x, 2);
     }
     barrier_step(barriers.at(b.barrier), 0, -(long)b.map->box * 128);
 }
-template <bool SEVERAL> static void tma_load(u32 to, const TensorMap* map, i32 column, i32 row, u32 barrier, u32 blocks) {
+template <bool SEVERAL> static void load_box(u32 to, const TensorMap* map, i32 column, i32 row, i32 matrix, u32 barrier, u32 blocks) {
     here(to), here(barrier);
     if (blocks >> cluster_size || !(blocks >> block_of(me->id) & 1) || (!SEVERAL && blocks != 1u << block_of(me->id))) { printf("bad mask %x\n", blocks); exit(1); }
     for (u32 rank = 0; rank < cluster_size; rank++) if (blocks >> rank & 1) {
-        Box box{(to & 0x3ffff) | rank << 18, map, column, row, (barrier & 0x3ffff) | rank << 18};
+        Box box{(to & 0x3ffff) | rank << 18, map, column, row, matrix, (barrier & 0x3ffff) | rank << 18};
         if (slow) under_way.push_back(box); else land(box);
     }
+}
+template <bool SEVERAL> static void tma_load(u32 to, const TensorMap* map, i32 column, i32 row, u32 barrier, u32 blocks) {
+    if (map->matrices) stop("two coordinates of three");
+    load_box<SEVERAL>(to, map, column, row, 0, barrier, blocks);
+}
+template <bool SEVERAL> static void tma_load(u32 to, const TensorMap* map, i32 column, i32 row, i32 matrix, u32 barrier, u32 blocks) {
+    if (!map->matrices) stop("three coordinates of two");
+    load_box<SEVERAL>(to, map, column, row, matrix, barrier, blocks);
 }
 /// Two numbers on their way to a block.
 struct Part { u32 to, barrier; float2 x; };
@@ -137,14 +147,14 @@ template <class T> static void some_land(std::vector<T>& all, int hurry) {
         size_t i = rng() % all.size(); T one = all[i]; all.erase(all.begin() + i); land(one);
     }
 }
-/// Runs `clusters` clusters of SIZE blocks of `threads` threads a line, one after the other; nothing may be left over at the end of any.
-/// `written`: of a dependent launch (dependents.h), as which the first, one in the middle and the last run.
-static void run_clusters(int clusters, unsigned size, int threads, std::function<void()> block, unsigned lines = 1, const std::vector<Region>& written = {}) {
+/// Runs `clusters` clusters of SIZE blocks of `threads` threads a line, one after the other, in `lines` lines of each of `layers` layers; nothing
+/// may be left over at the end of any. `written`: of a dependent launch (dependents.h), as which the first, one in the middle and the last run.
+static void run_clusters(int clusters, unsigned size, int threads, std::function<void()> block, unsigned lines = 1, const std::vector<Region>& written = {}, unsigned layers = 1) {
     block_threads = threads, cluster_size = size;
-    gridDim = {clusters * size, lines, 1}, blockDim = {(unsigned)threads, 1, 1};
-    for (unsigned at = 0, all = clusters * lines; at < all; at++) {
-        blockIdx = {at % clusters * size, at / clusters, 0}, memory.assign(size << 18, 0xff), late_products = slow || (by_chance && rng() & 1);
-        barriers.clear(), under_way.clear(), parts_under_way.clear(), sent.clear(), forget_copies(); forget_turns(); for (auto& x : queue) x.clear();
+    gridDim = {clusters * size, lines, layers}, blockDim = {(unsigned)threads, 1, 1};
+    for (unsigned at = 0, all = clusters * lines * layers; at < all; at++) {
+        blockIdx = {at % clusters * size, at / clusters % lines, at / clusters / lines}, memory.assign(size << 18, 0xff), late_products = slow || (by_chance && rng() & 1);
+        barriers.clear(), under_way.clear(), parts_under_way.clear(), sent.clear(), unpublished.clear(), forget_copies(); forget_turns(); for (auto& x : queue) x.clear();
         cluster_threads.assign(size * threads, {0, 0}), cluster_turn = Turn();
         for (Turn& t : block_turns) t = Turn();
         const int hurry = 1 + rng() % 4;

@@ -25,7 +25,7 @@ wrong() {
 }
 wrong memory_key_proj.cu.attention keys_of_one_time 'p.time_bias[of]' 4.0f
 wrong attention.cu.attention attention_has_no_bias p.bias nullptr
-wrong attention_hopper.cu.attention attention_has_no_bias p.bias nullptr
+wrong attention_hopper.cuh.attention attention_has_no_bias p.bias nullptr
 wrong attention.cu.attention attention_reads_before_it_waits 'dependent_wait()' '(void)0'
 landed='copies_wait<STAGES / GROUP - 1>()'
 wrong attention.cu.attention attention_reads_before_it_waits "$landed" "($landed, dependent_wait())"
@@ -33,7 +33,7 @@ for column in '' ' + 1'; do
     wrong attention.cu.attention attention_weighs_all_keys_alike "fmaf(scores[r][j][2 * h$column], LOG2E, -row_max[r][h])" 0.0f
     wrong window_attention.cu.attention windows_weigh_all_keys_alike "fmaf(scores[t][j][2 * h$column], LOG2E, -row_max[t][h])" 0.0f
 done
-wrong attention_hopper.cu.attention attention_weighs_all_keys_alike 'fmaf(scores[j], LOG2E, -row_max[h])' 0.0f
+wrong attention_hopper.cuh.attention attention_weighs_all_keys_alike 'fmaf(scores[j], LOG2E, -row_max[h])' 0.0f
 wrong window_attention_hopper.cu.attention windows_weigh_all_keys_alike 'fmaf(scores[j], LOG2E, -row_max[h])' 0.0f
 wrong gemm_layernorm_hopper.cu.gemm norm_has_no_bias 'norm_bias[column]' 0.0f
 last='power_of_two(fmaf(scores[i + n][2 * a + 1], LOG2E, behind[a]))'

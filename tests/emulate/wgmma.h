@@ -3,6 +3,7 @@ Hopper's instructions on the CPU, beside machine.h, which includes this: `wgmma`
 */
 #pragma once
 
+/// `a`: the left factor in registers, else `da` leads to it; `keys`: rows of the right factor are the product's columns.
 struct Op { float* d; int n; const u32* a; u64 da, db; int add; bool keys; };
 static std::vector<std::vector<Op>> queue[3072];  // a cluster of eight blocks
 static std::vector<Op> pending[3072];
@@ -37,7 +38,7 @@ static void execute(Op* const (&op)[128], unsigned id) {
             const Unit unit = unit_of(first.db, block, j / 8 * step_b + j % 8 * 128 + k * 16);
             for (int i = 0; i < 8; i++) B[k * 8 + i][j] = half(unit.x[i]);
         }
-        for (int r = 0; r < 64; r++) {
+        for (int r = 0; r < 64 && !first.a; r++) {
             const Unit unit = unit_of(first.da, block, r / 8 * step_a + r % 8 * 128 + k * 16);
             for (int i = 0; i < 8; i++) A[r][k * 8 + i] = half(unit.x[i]);
         }
@@ -47,6 +48,8 @@ static void execute(Op* const (&op)[128], unsigned id) {
             const Unit unit = unit_of(first.db, block, k / 8 * step_b + k % 8 * 128 + j / 64 * next_b + j % 64 * 2);
             for (int i = 0; i < 8; i++) B[k][j + i] = half(unit.x[i]);
         }
+    }
+    if (first.a) {
         for (int l = 0; l < 128; l++) for (int i = 0; i < 4; i++) for (int e = 0; e < 2; e++)
             A[l / 32 * 16 + l % 32 / 4 + (i & 1) * 8][l % 4 * 2 + e + (i >> 1) * 8] = half(op[l]->a[i] >> (16 * e));
     }
@@ -67,6 +70,7 @@ static void product(Op op) {
     group_collective(&op, [](Fiber* f) { Op* ops[128]; for (int l = 0; l < 128; l++) ops[l] = (Op*)f[l].args; execute(ops, f[0].id); });
 }
 template <int R> static void wgmma_ss(float (&d)[R], u64 a, u64 b, int add) { product({d, R * 2, 0, a, b, add, true}); }
+template <int R> static void wgmma_rs_rows(float (&d)[R], const u32 (&a)[4], u64 b, int add) { product({d, R * 2, a, 0, b, add, true}); }
 template <int R> static void wgmma_rs(float (&d)[R], const u32 (&a)[4], u64 b) { product({d, R * 2, a, 0, b, 1, false}); }
 static void pdl_wait() { wait_for_all(); }
 static void pdl_launch_dependents() {}

@@ -26,7 +26,7 @@ static void run(const Kernel& kernel, const Launch& of, void** values) {
     if (kernel.cluster) {
         if (of.grid[0] % kernel.cluster) stop("no whole clusters");
         const std::vector<Region> written(of.written, of.written + of.regions);
-        run_clusters(of.grid[0] / kernel.cluster, kernel.cluster, of.threads, thread, of.grid[1], written);
+        run_clusters(of.grid[0] / kernel.cluster, kernel.cluster, of.threads, thread, of.grid[1], written, of.grid[2]);
         block_threads = 0, beside = nullptr;
         return;
     }

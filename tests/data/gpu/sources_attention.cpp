@@ -10,9 +10,17 @@ namespace any {
 namespace hopper {
 #include "attention.cuh.attention"
 #include "wgmma.cuh.attention"
+#include "attention_hopper.cuh.attention"
 #include "attention_hopper.cu.attention"
 #include "attention_hopper.cu.instances"
 }  // namespace hopper
+namespace clusters {
+#include "attention.cuh.attention"
+#include "wgmma.cuh.attention"
+#include "attention_hopper.cuh.attention"
+#include "attention_cluster_hopper.cu.attention"
+#include "attention_cluster_hopper.cu.instances"
+}  // namespace clusters
 namespace windows {
 #include "attention.cuh.attention"
 #include "window_attention.cuh.attention"
@@ -38,8 +46,10 @@ static const Kernel KERNELS[] = {
     SOURCE(any, attention_combine_96),
     SOURCE(any, attention_combine_128),
     SOURCE(any, attention_combine_256),
-    SOURCE(hopper, attention_cross_hopper),
-    SOURCE(hopper, attention_self_hopper),
+    CLUSTER(clusters, attention_cross_hopper, 2),
+    CLUSTER(clusters, attention_self_hopper, 2),
+    SOURCE(hopper, attention_cross_hopper_before),
+    SOURCE(hopper, attention_self_hopper_before),
     SOURCE(hopper, attention_heads_64_hopper),
     SOURCE(hopper, attention_heads_80_hopper),
     SOURCE(hopper, attention_heads_96_hopper),

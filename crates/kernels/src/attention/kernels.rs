@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow, ensure};
 
 use super::{Values, WIDEST_HEAD};
-use crate::constants::{instance, threads};
+use crate::constants::{constant, instance, threads};
 use crate::images::{self, KernelModule, Topic};
 use cuda::module::Function;
 use cuda::{Gpu, LaunchMode};
@@ -16,6 +16,19 @@ use cuda::{Gpu, LaunchMode};
 const UNIT: usize = 8;
 /// When Hopper's kernels start, in a chain with what is around them.
 const MODE_ON_HOPPER: LaunchMode = LaunchMode::Pdl;
+/// Blocks of a cluster, where kernels run in clusters.
+pub(super) const CLUSTER: u32 = constant!(AttentionClusterHopper, "ATTENTION_CLUSTER");
+
+/// Which kernels are launched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Those for any GPU from sm 80 on.
+    Any,
+    /// Hopper's own.
+    Hopper,
+    /// The same, but of memory and frame those without clusters, to be timed beside the others.
+    HopperBefore,
+}
 
 /// The kernels for one kind of attention.
 #[derive(Clone, Copy, Debug)]
@@ -26,13 +39,19 @@ pub(super) struct Kernels {
     pub any: Kind,
     /// Hopper's own.
     pub hopper: Kind,
+    /// Those without clusters.
+    pub before: Kind,
     /// What merges parts.
     pub merge: &'static str,
 }
 
 impl Kernels {
-    pub fn kind(&self, hopper: bool) -> Kind {
-        if hopper { self.hopper } else { self.any }
+    pub fn kind(&self, form: Form) -> Kind {
+        match form {
+            Form::Any => self.any,
+            Form::Hopper => self.hopper,
+            Form::HopperBefore => self.before,
+        }
     }
 }
 
@@ -45,6 +64,8 @@ pub(super) struct Kind {
     pub shared: u32,
     /// Keys of a tile: no part of the keys is smaller.
     pub tile: usize,
+    /// Of a kernel that runs in clusters and takes tensor maps: keys of a box.
+    pub box_keys: Option<u32>,
 }
 
 /// A kernel with the constants of its instance in the source.
@@ -55,26 +76,42 @@ macro_rules! kind {
             threads: threads!($name),
             shared: instance!($name, "shared"),
             tile: instance!($name, "keys") as usize,
+            box_keys: None,
         }
+    };
+    (cluster $name:literal) => {
+        Kind { box_keys: Some(instance!($name, "box")), ..kind!($name) }
     };
 }
 
 /// The kernels of an attention, and the kernel that combines splits of the same width.
 macro_rules! kernels {
-    ($any:literal, $hopper:literal, $combine:literal) => {
+    ($any:literal, $hopper:expr, $before:literal, $combine:literal) => {
         Kernels {
             padded: instance!($any, "columns") as usize,
             any: kind!($any),
-            hopper: kind!($hopper),
+            hopper: $hopper,
+            before: kind!($before),
             merge: $combine,
         }
     };
+    ($any:literal, $hopper:literal, $combine:literal) => {
+        kernels!($any, kind!($hopper), $hopper, $combine)
+    };
 }
 
-pub(super) const MEMORY: Kernels =
-    kernels!("attention_cross", "attention_cross_hopper", "attention_combine_64");
-pub(super) const FRAME: Kernels =
-    kernels!("attention_self", "attention_self_hopper", "attention_combine_256");
+pub(super) const MEMORY: Kernels = kernels!(
+    "attention_cross",
+    kind!(cluster "attention_cross_hopper"),
+    "attention_cross_hopper_before",
+    "attention_combine_64"
+);
+pub(super) const FRAME: Kernels = kernels!(
+    "attention_self",
+    kind!(cluster "attention_self_hopper"),
+    "attention_self_hopper_before",
+    "attention_combine_256"
+);
 /// The kernels for heads, by increasing width.
 pub(super) const HEADS: [Kernels; 4] = [
     kernels!("attention_heads_64", "attention_heads_64_hopper", "attention_combine_64"),
@@ -90,7 +127,7 @@ pub(super) struct Pair {
     pub merge: Function,
     /// Columns that the results of parts have.
     pub padded: usize,
-    /// Blocks of `attend` that run at once on the whole GPU.
+    /// Blocks of `attend` that run at once on the whole GPU, in whole clusters.
     pub resident: usize,
     /// When they start, unless the caller says.
     pub mode: LaunchMode,
@@ -116,7 +153,7 @@ impl AttentionKernels {
     /// The driver refuses the PTX, or the GPU's blocks have too little shared memory.
     pub fn load(gpu: &Gpu) -> Result<Self> {
         if gpu.runs_hopper_kernels() {
-            match Self::of(gpu, true) {
+            match Self::of(gpu, Form::Hopper) {
                 Ok(kernels) => return Ok(kernels),
                 Err(error) => {
                     log::warn!(
@@ -125,26 +162,39 @@ impl AttentionKernels {
                 }
             }
         }
-        Self::of(gpu, false)
+        Self::of(gpu, Form::Any)
     }
 
-    /// Loads those for any GPU from sm 80 on, or (`hopper`) those for Hopper alone. Kernels for
-    /// heads that cannot be used are an error of [`Attention::new`] only.
+    /// Loads those of one form. Kernels for heads that cannot be used are an error of
+    /// [`Attention::new`] only.
     ///
     /// # Errors
     /// As [`Self::load`].
-    pub fn of(gpu: &Gpu, hopper: bool) -> Result<Self> {
-        let (modules, form) = images::load(gpu, &[Topic::Attention])?;
-        let (base, mut own, mut form) = (modules, Vec::new(), form);
-        if hopper {
-            (own, form) = images::load(gpu, &[Topic::AttentionHopper])?;
+    ///
+    /// [`Attention::new`]: super::Attention::new
+    pub(super) fn of(gpu: &Gpu, wanted: Form) -> Result<Self> {
+        let (mut modules, mut form) = images::load(gpu, &[Topic::Attention])?;
+        if wanted != Form::Any {
+            let own = [Topic::AttentionClusterHopper, Topic::AttentionHopper];
+            let (loaded, from) = images::load(gpu, &own)?;
+            modules.extend(loaded);
+            form = from;
         }
-        let all: Vec<&KernelModule> = own.iter().chain(&base).collect();
         let processors = gpu.multiprocessors()? as usize;
+        let function = |name: &str| {
+            let has = |module: &&KernelModule| module.topic.entry(name).is_some();
+            let module = modules.iter().find(has);
+            module
+                .with_context(|| format!("no loaded module has the kernel {name}"))?
+                .function(name)
+        };
         let pair = |kernels: &Kernels| -> Result<Arc<Pair>> {
-            let kind = kernels.kind(hopper);
-            let attend = all[0].function(kind.name)?.with_shared(kind.shared)?;
-            let resident = attend.resident_blocks(kind.threads)? as usize * processors;
+            let kind = kernels.kind(wanted);
+            let attend = function(kind.name)?.with_shared(kind.shared)?;
+            let resident = match kind.box_keys {
+                Some(_) => CLUSTER * attend.resident_clusters(kind.threads, CLUSTER)?,
+                None => attend.resident_blocks(kind.threads)? * processors as u32,
+            } as usize;
             ensure!(
                 resident > 0,
                 "the GPU cannot run the kernel {}: a block of {} threads with {} bytes of shared \
@@ -153,8 +203,11 @@ impl AttentionKernels {
                 kind.threads,
                 kind.shared
             );
-            let merge = all[all.len() - 1].function(kernels.merge)?;
-            let mode = if hopper { MODE_ON_HOPPER } else { LaunchMode::Ordered };
+            let merge = function(kernels.merge)?;
+            let mode = match wanted {
+                Form::Any => LaunchMode::Ordered,
+                Form::Hopper | Form::HopperBefore => MODE_ON_HOPPER,
+            };
             Ok(Arc::new(Pair { attend, kind, merge, padded: kernels.padded, resident, mode }))
         };
         let heads = |at: usize| pair(&HEADS[at]).map_err(|error| format!("{error:#}").into());

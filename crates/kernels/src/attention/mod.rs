@@ -4,7 +4,8 @@ two engines, and the global attention of an encoder's trunk.
 
 TensorRT writes the scores to memory if it does not fuse an attention: 4096 × 28 736 of them in each
 layer of SAM 2.1, and 4096 × 4096 for each head of its encoder's widest blocks. `cuda/attention.cu`
-keeps them on the chip; `cuda/attention_hopper.cu` does so with Hopper's instructions.
+keeps them on the chip; `cuda/attention_hopper.cu` does so with Hopper's instructions, and
+`cuda/attention_cluster_hopper.cu` for the memory attention by clusters of two blocks.
 
 The keys are split into as many parts as keep the whole GPU busy, and a second kernel combines the
 parts. Combining in each row's last block saves that launch and was slower in every measurement
@@ -21,8 +22,9 @@ use anyhow::{Result, bail, ensure};
 use crate::kernel::{Chain, arguments};
 use crate::{blocks, int, need_exactly};
 use cuda::module::Launch;
+use cuda::tensor_map::TensorMap;
 use cuda::{Gpu, LaunchMode, MemoryTag, Stream, View};
-use kernels::Pair;
+use kernels::{CLUSTER, Pair};
 
 pub use kernels::AttentionKernels;
 pub(crate) use selftest::{TOPIC, compare};
@@ -117,7 +119,11 @@ impl Attention {
         int(queries.max(keys) * values.width().max(values.columns()), "the elements of an object")?;
         ensure!(objects <= 65_535, "{objects} objects, a launch takes 65535");
         let pair = Arc::clone(kernels.pair(values)?);
-        let rows = queries.div_ceil(QUERIES);
+        let mut rows = queries.div_ceil(QUERIES);
+        if pair.kind.box_keys.is_some() {
+            // Whole clusters: the last block may have no queries.
+            rows = rows.next_multiple_of(CLUSTER as usize);
+        }
         let tiles = keys.div_ceil(pair.kind.tile);
         let splits = splits(pair.resident, rows * objects, tiles);
         let parts = match splits {
@@ -224,6 +230,18 @@ impl Attention {
         self.launch([qkv, &k, &v], None, out, &rows, &chain)
     }
 
+    /// Boxes of q, k and v as the clusters' kernels load them: all queries of a block, the keys of a
+    /// tile that a block of the cluster brings.
+    fn maps(&self, [q, k, v]: [&View; 3], box_keys: u32) -> Result<[TensorMap; 3]> {
+        let AttentionShape { objects, queries, keys, values } = self.shape;
+        let (width, columns) = (values.width(), values.columns());
+        Ok([
+            TensorMap::of_matrices(q, objects, [queries, width], QUERIES as u32)?,
+            TensorMap::of_matrices(k, objects, [keys, width], box_keys)?,
+            TensorMap::of_matrices(v, objects, [keys, columns], box_keys)?,
+        ])
+    }
+
     /// The launches, of tensors that were measured.
     fn launch(
         &self,
@@ -240,9 +258,22 @@ impl Attention {
         let n = int(keys, "the number of keys")?;
         let columns = int(values.columns(), "the columns of a head")?;
         let [row, query_head, key_head, out_row, out_head] = rows.ints()?;
-        let args = match values {
-            Values::Memory | Values::Frame => arguments!(
-                ["attention_cross", "attention_cross_hopper", "attention_self", "attention_self_hopper"];
+        let maps = self.pair.kind.box_keys.map(|box_keys| self.maps([q, k, v], box_keys));
+        let maps = maps.transpose()?;
+        let args = match (values, &maps) {
+            (Values::Memory | Values::Frame, Some([q, k, v])) => arguments!(
+                ["attention_cross_hopper", "attention_self_hopper"];
+                Map(q),
+                Map(k),
+                Map(v),
+                Optional(bias),
+                View(out),
+                Optional(results),
+                Optional(sums),
+                Ints[2]([m, n]),
+            ),
+            (Values::Memory | Values::Frame, None) => arguments!(
+                ["attention_cross", "attention_self", "attention_*_before"];
                 Views[3]([q, k, v]),
                 Optional(bias),
                 View(out),
@@ -250,7 +281,7 @@ impl Attention {
                 Optional(sums),
                 Ints[2]([m, n]),
             ),
-            Values::Heads(_) => arguments!(
+            (Values::Heads(_), _) => arguments!(
                 ["attention_heads_*"];
                 Views[3]([q, k, v]),
                 Optional(bias),
@@ -262,8 +293,8 @@ impl Attention {
         };
         let launch = Launch { grid: self.grid, threads: self.pair.kind.threads };
         // SAFETY: the arguments are the kernel's own; the tensors were measured by the callers and
-        // hold all rows that `rows` leads to, and `parts` has a result and a sum for each part of
-        // each query, wherever there is more than one part.
+        // hold all rows that `rows` leads to, or the maps were made to fit them. `parts` has a
+        // result and a sum for each part of each query, wherever there is more than one part.
         unsafe { chain.launch(&self.pair.attend, launch, &args) }?;
         if let Some(parts) = &self.parts {
             let all = objects * queries;

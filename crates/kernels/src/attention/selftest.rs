@@ -12,6 +12,7 @@ use half::slice::HalfFloatSliceExt;
 use rayon::prelude::*;
 use zerocopy::IntoBytes;
 
+use super::kernels::Form;
 use super::{Attention, AttentionKernels, AttentionShape, Values};
 use crate::Source;
 use crate::kernel::Chain;
@@ -60,7 +61,7 @@ const TOKENS_72: Case = Case { values: Values::Heads(72), ..TOKENS_56 };
 const TOKENS_96: Case = Case { values: Values::Heads(96), ..TOKENS_56 };
 
 /// The models' steady shapes at 1024 and 512 pixels, then what is odd.
-const CASES: [Case; 40] = [
+const CASES: [Case; 41] = [
     Case { name: "SAM 2.1 at 1024", ..PLAIN },
     Case { name: "SAM 2.1 at 1024, filling", masked: &[2, 3, 4, 5, 6], ..PLAIN },
     Case { name: "EdgeTAM at 1024", keys: 3648, ..PLAIN },
@@ -85,6 +86,8 @@ const CASES: [Case; 40] = [
         keys: 130,
         ..PLAIN
     },
+    // Blocks that fill no cluster.
+    Case { name: "three blocks", queries: 300, keys: 450, masked: &[1], ..PLAIN },
     // One part, which nothing merges.
     Case { name: "few", queries: 33, keys: 5, ..PLAIN },
     Case { name: "few of a frame", values: Values::Frame, queries: 33, keys: 33, ..PLAIN },
@@ -165,7 +168,7 @@ pub(crate) const TOPIC: Topic = Topic {
     word: "attention",
     help: "Attention of the track step and of encoders",
     name: "attention",
-    sources: &[Source::AttentionHopper, Source::Attention],
+    sources: &[Source::AttentionClusterHopper, Source::AttentionHopper, Source::Attention],
     used_by: Some("the fused bank"),
     needs_cublaslt: false,
     judge: |bench| {
@@ -175,26 +178,35 @@ pub(crate) const TOPIC: Topic = Topic {
 };
 
 fn judge(bench: &Bench) {
-    let hopper = bench.gpu.facts().sm == 90;
+    let mut forms = vec![Form::Any];
+    if bench.gpu.facts().sm == 90 {
+        forms.splice(0..0, [Form::Hopper, Form::HopperBefore]);
+    }
     let mut variants = Vec::new();
-    for hopper in [true, false].into_iter().filter(|own| hopper || !own) {
-        match AttentionKernels::of(bench.gpu, hopper) {
-            Ok(kernels) => variants.push(kernels),
+    for form in forms {
+        match AttentionKernels::of(bench.gpu, form) {
+            Ok(kernels) => variants.push((form, kernels)),
             Err(error) => {
-                let case = if hopper { "for Hopper" } else { "for any GPU" };
+                let case = if form == Form::Any { "for any GPU" } else { "for Hopper" };
                 return bench.found(row("attention", case, Err(error)));
             }
         }
     }
+    // Of heads there is nothing before.
+    let differs =
+        |case: &Case, form| form != Form::HopperBefore || !matches!(case.values, Values::Heads(_));
     let cases = bench.planned(&CASES, |case| {
-        (case.objects * case.queries * case.values.columns(), variants.len())
+        let rows = variants.iter().filter(|(form, _)| differs(case, *form)).count();
+        (case.objects * case.queries * case.values.columns(), rows)
     });
     let seed = bench.seed;
     bench.each(
         &cases,
         |case| Data::new(case, seed),
         |case, data| {
-            variants.iter().for_each(|kernels| bench.found(case.row(bench, kernels, &data)));
+            for (_, kernels) in variants.iter().filter(|(form, _)| differs(case, *form)) {
+                bench.found(case.row(bench, kernels, &data));
+            }
         },
     );
 }

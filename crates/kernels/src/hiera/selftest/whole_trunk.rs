@@ -159,6 +159,7 @@ pub(crate) const TOPIC: Topic = Topic {
         Source::GemmHopperGelu128,
         Source::GemmHopperGelu192,
         Source::GemmHopperBias,
+        Source::AttentionClusterHopper,
         Source::AttentionHopper,
         Source::Attention,
         Source::HieraStem,
