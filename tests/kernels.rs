@@ -154,6 +154,9 @@ fn large_cases_can_be_left_out_and_are_counted() {
     assert_eq!(necks, ["neck"; 3]);
     let (stems, of_stems) = of("stem", "20000", "1");
     assert_eq!(stems, ["hiera stem"; 2]);
+    // One window of each width; without cuBLASLt there is nothing to compare with.
+    let (whole, of_blocks) = of("hiera-block", "8000", "1");
+    assert_eq!(whole, ["hiera block fused"; 2]);
     for modes in ["mask decoder modes", "memory encoder modes"] {
         assert!(kernels.iter().chain(&encoder).any(|kernel| kernel == modes), "{modes}");
     }
@@ -178,7 +181,7 @@ fn large_cases_can_be_left_out_and_are_counted() {
     assert_eq!(report["max_elements"], 128_000);
 
     let (fewer, less) = of(
-        &format!("{others},attention,memory-attention,memory-encoder,repvit,neck,stem"),
+        &format!("{others},attention,memory-attention,memory-encoder,repvit,neck,stem,hiera-block"),
         "1",
         "1",
     );
@@ -188,10 +191,11 @@ fn large_cases_can_be_left_out_and_are_counted() {
     let all = |report: &Value| {
         report["left_out"].as_u64().unwrap() + report["rows"].as_array().unwrap().len() as u64
     };
-    let every = [&report, &attentions, &attended, &encoders, &repvits, &of_necks, &of_stems]
-        .map(all)
-        .iter()
-        .sum::<u64>();
+    let every =
+        [&report, &attentions, &attended, &encoders, &repvits, &of_necks, &of_stems, &of_blocks]
+            .map(all)
+            .iter()
+            .sum::<u64>();
     assert_eq!(all(&less), every, "every case runs or is counted");
     segtrt().args(["selftest", "--max-elements", "0"]).assert().code(2);
     segtrt().args(["selftest", "--no-kernels", "--max-elements", "9"]).assert().code(2);

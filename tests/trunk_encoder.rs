@@ -256,6 +256,7 @@ fn kept_algorithms_are_taken_where_library_and_gpu_are_theirs() {
             products: shapes.iter().copied().map(choice).collect(),
             pdl: PdlKernels { norms: true, ..PdlKernels::default() },
             kernels: Vec::new(),
+            separate: Vec::new(),
         });
         manifest.write(&dir).unwrap();
         let (found, early) = masks(out);

@@ -43,6 +43,9 @@
     X(repvit_stem_sums_edges_as_inner) \
     X(hiera_stem_has_no_position) \
     X(hiera_stem_begins_a_row_early) \
+    X(hiera_block_weighs_all_keys_alike) \
+    X(hiera_block_norm_has_no_bias) \
+    X(hiera_block_has_the_wrong_gelu) \
     X(neck_upsamples_another_line) \
     X(neck_reads_the_first_span_alone) \
     X(neck_adds_up_one_part_alone) \

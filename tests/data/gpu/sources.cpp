@@ -66,6 +66,10 @@ namespace hiera_stems {
 #include "../../emulate/hiera_stem.h"
 #include "hiera_stem.cu.instances"
 }  // namespace hiera_stems
+namespace hiera_blocks {
+#include "../../emulate/hiera_block.h"
+#include "hiera_block.cu.instances"
+}  // namespace hiera_blocks
 namespace necks {
 #include "../../emulate/neck.h"
 #include "neck.cu.instances"
@@ -112,6 +116,8 @@ static const Kernel KERNELS[] = {
     SOURCE(repvit_blocks, repvit_down_192),
     SOURCE(repvit_stems, repvit_stem),
     SOURCE(hiera_stems, hiera_stem),
+    SOURCE(hiera_blocks, hiera_block_96),
+    SOURCE(hiera_blocks, hiera_block_112),
     SOURCE(necks, neck),
 };
 extern const Table SOURCES{KERNELS, sizeof KERNELS / sizeof *KERNELS};

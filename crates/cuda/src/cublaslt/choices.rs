@@ -30,6 +30,9 @@ pub struct Choices {
     /// Custom kernels that were timed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<String>,
+    /// Kernels of whole blocks that lost to several kernels. Those that are not named are used.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub separate: Vec<String>,
 }
 
 /// Kinds of custom kernels that start by programmatic dependent launch (PDL), before the previous
@@ -108,6 +111,11 @@ impl Choices {
         self.kernels == kernels
     }
 
+    /// Whether several kernels were faster than this one of a whole block.
+    pub fn is_separate(&self, kernel: &str) -> bool {
+        self.separate.iter().any(|name| name == kernel)
+    }
+
     /// Whether they have all these shapes.
     pub fn have(&self, shapes: &[MatmulShape]) -> bool {
         shapes.iter().all(|shape| self.of(*shape).is_some())
@@ -147,8 +155,8 @@ mod tests {
         assert_eq!(newer, again);
         let choices = |products| {
             let (library, device) = (String::new(), String::new());
-            let (pdl, kernels) = (PdlKernels::default(), Vec::new());
-            Choices { library, device, us: [2.0, 1.0], products, pdl, kernels }
+            let (pdl, kernels, separate) = (PdlKernels::default(), Vec::new(), Vec::new());
+            Choices { library, device, us: [2.0, 1.0], products, pdl, kernels, separate }
         };
         assert_eq!((choices(vec![older]).others(), choices(vec![newer]).others()), (0, 1));
     }

@@ -1,6 +1,7 @@
 /*!
 Runs all blocks, one after the other: GEMMs by cuBLASLt or by this crate's kernels where those are
-faster, everything else by this crate's kernels.
+faster, everything else by this crate's kernels. One kernel computes a whole block where it can and
+autotuning did not find that slower (`fused`).
 
 Tokens lie in image order, `[side · side, columns]`, from the first block to the last; window
 attention gathers its tokens itself. The residual is f32 and stays in place for a whole stage, so
@@ -18,6 +19,7 @@ use std::rc::Rc;
 use anyhow::{Context, Result, ensure};
 
 use super::block::{Block, BlockAttention, BlockBuilder, COUNTER, Linear, Skip};
+use super::fused::{self, FusedBlock};
 use super::gemm::{GemmBiasGelu, GemmImpl, GemmResidualLayerNorm, LayerNorm};
 use super::kernels::HieraKernels;
 use super::shapes::{BlockGemms, Scratch};
@@ -44,6 +46,8 @@ pub struct TrunkSource<'a> {
 /// The trunk of one encoder on its stream.
 pub struct TrunkExecutor {
     blocks: Vec<Block>,
+    /// At the place of each block its fused kernel, if one serves it.
+    fused: Vec<Option<FusedBlock>>,
     kernels: HieraKernels,
     workspace: View,
     /// Of all GEMMs.
@@ -90,6 +94,8 @@ impl TrunkExecutor {
         log::debug!("the trunk's GEMMs: {library}");
         let choices = choices.filter(|choices| choices.fit(&library));
         let kernels = HieraKernels::load(gpu)?;
+        let separate = |name: &str| choices.is_some_and(|choices| choices.is_separate(name));
+        let fused = fused::load(gpu, shapes, weights, |name| !separate(name), stream)?;
         let loaded = weights::load(gpu, weights, stream)?;
         let gemms = shapes.iter().map(BlockGemms::count).sum::<usize>();
         let counters = View::new(&gpu.tagged(MemoryTag::Scratch), COUNTER * gemms)?;
@@ -144,6 +150,7 @@ impl TrunkExecutor {
         let pdl = Cell::new(choices.map(|choices| choices.pdl).unwrap_or_default());
         Ok(Self {
             blocks,
+            fused,
             kernels,
             workspace,
             counters,
@@ -185,6 +192,31 @@ impl TrunkExecutor {
             gemm.kernel().is_some()
         };
         self.gemm_impls().filter(|gemm| choose(gemm)).count()
+    }
+
+    /// Kernels that compute whole blocks here, each once.
+    pub(super) fn fused_kernels(&self) -> Vec<&'static str> {
+        let mut all: Vec<_> =
+            self.fused.iter().flatten().map(|one| one.kernel.shape.kernel).collect();
+        all.dedup();
+        all
+    }
+
+    /// Lets a kernel compute whole blocks, or several kernels (`fused` is false), from the next
+    /// launch on.
+    pub(super) fn fuse(&self, kernel: &str, fused: bool) {
+        let named = |one: &&FusedBlock| one.kernel.shape.kernel == kernel;
+        self.fused.iter().flatten().filter(named).for_each(|one| one.kernel.used.set(fused));
+    }
+
+    /// The same for all such kernels. Returns the number of their blocks.
+    pub fn use_fused_blocks(&self, fused: bool) -> usize {
+        self.fused.iter().flatten().map(|one| one.kernel.used.set(fused)).count()
+    }
+
+    /// The kernel that computes a whole block, if one does.
+    fn fused(&self, at: usize) -> Option<&FusedBlock> {
+        self.fused.get(at)?.as_ref().filter(|one| one.kernel.used.get())
     }
 
     /// Kinds of kernels, as chosen now, that can use PDL on this GPU with this driver.
@@ -234,14 +266,27 @@ impl TrunkExecutor {
         self.enqueue_all(mode, stream)
     }
 
-    /// All blocks, the first norm in this mode.
-    fn enqueue_all(&self, first_norm: LaunchMode, stream: &Stream) -> Result<()> {
-        if let Some(first) = self.blocks.first() {
-            first.norm1.enqueue(&first.x, first_norm, &self.kernels, stream)?;
+    /// All blocks, the first norm or fused block in this mode.
+    fn enqueue_all(&self, first: LaunchMode, stream: &Stream) -> Result<()> {
+        let later = if self.pdl.get().norms { LaunchMode::Pdl } else { LaunchMode::Ordered };
+        if let Some(block) = self.blocks.first().filter(|_| self.fused(0).is_none()) {
+            block.norm1.enqueue(&block.x, first, &self.kernels, stream)?;
         }
         for (at, block) in self.blocks.iter().enumerate() {
+            // A fused block has its first norm itself.
+            let next_fused = self.fused(at + 1);
             let next = self.blocks.get(at + 1).map(|next| &next.norm1);
-            self.enqueue_block(block, next, stream)?;
+            let next = next.filter(|_| next_fused.is_none());
+            match self.fused(at) {
+                Some(fused) => {
+                    let prefetch = next.map(|norm| &norm.prefetch);
+                    let prefetch = prefetch.or(next_fused.map(FusedBlock::units));
+                    let mode = if at == 0 { first } else { later };
+                    let normed = next.map(|norm| &norm.out);
+                    fused.enqueue(&block.residual, normed, prefetch, mode, stream)?;
+                }
+                None => self.enqueue_block(block, next, stream)?,
+            }
         }
         Ok(())
     }

@@ -63,6 +63,7 @@ pub const TOPICS: &[Topic] = &[
     neck::selftest::TOPIC,
     crate::hiera::STEM,
     crate::hiera::TOPIC,
+    crate::hiera::BLOCK,
     nvjpeg::TOPIC,
     crate::gemm::TOPIC,
     crate::hiera::WHOLE_TRUNK,

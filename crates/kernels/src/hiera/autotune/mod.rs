@@ -1,6 +1,6 @@
 /*!
-Autotuning: for each GEMM an algorithm of cuBLASLt or a kernel of this crate, and the kinds of
-kernels with programmatic dependent launch (PDL), by the time of all blocks together.
+Autotuning: for each GEMM an algorithm of cuBLASLt or a kernel of this crate, whether one kernel
+computes a whole block, and the kinds of kernels with programmatic dependent launch (PDL), by the time of all blocks together.
 
 The time of a GEMM by itself does not decide: on an H200 algorithms that were up to 40 % faster one
 by one made a trunk slower as a whole, in part because cuBLASLt clears a counter between kernels. So
@@ -17,24 +17,25 @@ use anyhow::{Context, Result};
 use zerocopy::IntoBytes;
 
 use super::executor::{TrunkExecutor, TrunkSource};
+use super::fused::SHAPES;
 use super::gemm::GemmImpl;
 use super::kernels::LAYERNORM_PDL;
 use crate::attention::AttentionKernels;
 use crate::gemm;
 use cuda::cublaslt::{Choice, Choices, Matmul};
 use cuda::{Capturable, CapturedGraph, Event, Gpu, MemoryTag, Stream, View};
-use trials::{Clock, Trials, tune_algorithm, tune_gemm_impls, tune_pdl};
+use trials::{Clock, Trials, tune_algorithm, tune_fused, tune_gemm_impls, tune_pdl};
 use vos::noise::Noise;
 
 mod trials;
 
-/// Names of the kernels that autotuning tries on this GPU: the GEMM kernels, and the LayerNorm with
-/// programmatic dependent launch. A build writes them into the manifest, so that a program with
+/// Names of the kernels that autotuning tries on this GPU: the GEMM kernels, the LayerNorm with
+/// programmatic dependent launch, and those of whole blocks. A build writes them into the manifest, so that a program with
 /// other kernels autotunes again.
 pub fn autotuned_kernels(gpu: &Gpu) -> Vec<&'static str> {
     let gemms = gemm::kernel_names(gpu);
     let layernorm = (!gemms.is_empty()).then_some(LAYERNORM_PDL);
-    gemms.into_iter().chain(layernorm).collect()
+    gemms.into_iter().chain(layernorm).chain(SHAPES.iter().map(|shape| shape.kernel)).collect()
 }
 
 /// The seed of the random tokens.
@@ -148,6 +149,8 @@ pub fn autotune(gpu: &Gpu, source: &TrunkSource, within: Duration) -> Result<Cho
         random: random_tokens(tokens.len() / size_of::<f32>()),
         until: Instant::now() + within,
     };
+    // First the kernels of a block one by one, which are what a fused one is compared with.
+    executor.use_fused_blocks(false);
     clock.refresh()?;
     let mut first = clock.record()?;
     let mut trials = Trials::new(&clock)?;
@@ -155,6 +158,8 @@ pub fn autotune(gpu: &Gpu, source: &TrunkSource, within: Duration) -> Result<Cho
         tune_algorithm(&mut trials, gemm)?;
     }
     tune_gemm_impls(&mut trials, &executor.gemm_impls().collect::<Vec<&GemmImpl>>())?;
+    let fuse = |kernel: &str, fused| executor.fuse(kernel, fused);
+    let separate = tune_fused(&mut trials, &executor.fused_kernels(), fuse)?;
     // Last, as it depends on the chosen kernels.
     let pdl = tune_pdl(&mut trials, executor.can_use_pdl(), |kinds| {
         executor.use_pdl(kinds);
@@ -179,7 +184,8 @@ pub fn autotune(gpu: &Gpu, source: &TrunkSource, within: Duration) -> Result<Cho
     let library = executor.library().to_string();
     let kernels = autotuned_kernels(gpu).into_iter().map(str::to_owned).collect();
     let device = gpu.facts().name.clone();
-    Ok(Choices { library, device, us, products, pdl, kernels })
+    let separate = separate.into_iter().map(str::to_owned).collect();
+    Ok(Choices { library, device, us, products, pdl, kernels, separate })
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ are compared with float64 on the host: GELU for every f16, LayerNorm and window 
 sample of a large shape. The slice of attention has the cases of global attention.
 */
 
+mod block;
 mod layernorm_pdl;
 mod stem;
 mod whole_encoder;
@@ -21,6 +22,7 @@ use crate::window_attention::selftest as windows;
 use cuda::{LaunchMode, Stream, View};
 use vos::noise::Noise;
 
+pub(crate) use block::TOPIC as BLOCK;
 pub(crate) use stem::TOPIC as STEM;
 pub(crate) use whole_trunk::TOPIC as WHOLE_TRUNK;
 

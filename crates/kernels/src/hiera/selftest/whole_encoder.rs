@@ -81,8 +81,9 @@ fn value(bytes: &[u8], at: usize) -> f64 {
     found.map_or(f64::NAN, |two| f16::from_le_bytes(*two).to_f64())
 }
 
-/// An encoder of these blocks, stem and neck against its parts.
-pub(super) fn check(bench: &Bench, source: &TrunkSource, drawn: &Drawn) -> Result<Checked> {
+/// An encoder of these blocks, stem and neck against its parts. Where one kernel serves whole blocks,
+/// the same with several kernels for each of them follows, and both are timed in turn.
+pub(super) fn check(bench: &Bench, source: &TrunkSource, drawn: &Drawn) -> Result<Vec<Checked>> {
     let stream = &bench.stream;
     let memory = bench.gpu.tagged(MemoryTag::Scratch);
     let scratch = View::new(&memory, TrunkExecutor::scratch_bytes(source.blocks))?;
@@ -105,28 +106,44 @@ pub(super) fn check(bench: &Bench, source: &TrunkSource, drawn: &Drawn) -> Resul
             features.iter().map(|view| Ok(view.download(stream)?)).collect();
         Ok(all?.concat())
     };
-    let enqueue = |stream: &Stream| encoder.enqueue(&image, features.each_ref(), stream);
-    begin()?;
-    encoder.enqueue_stem(&image, stream)?;
-    encoder.blocks().enqueue(stream)?;
-    encoder.enqueue_neck(features.each_ref(), stream)?;
-    let parts = download()?;
-    begin()?;
-    enqueue(stream)?;
-    let first = download()?;
-    let expected: Vec<(usize, f64)> =
-        (0..parts.len() / F16).map(|at| (at, value(&parts, at))).collect();
-    let mut checked = LIMITS.judge(&expected, |at| value(&first, at));
-    let mut recorded = CapturedGraph::new(Launches(enqueue, 1), stream, true);
-    // The first run records.
-    for _ in 0..3 {
+    let (encoder, image, features) = (&encoder, &image, &features);
+    let way = |fused: bool| {
+        move |stream: &Stream| {
+            encoder.blocks().use_fused_blocks(fused);
+            encoder.enqueue(image, features.each_ref(), stream)
+        }
+    };
+    let one_way = |fused: bool| -> Result<Checked> {
+        let enqueue = way(fused);
         begin()?;
-        recorded.run()?;
-    }
-    if download()? != first {
-        checked.not_repeated();
+        encoder.blocks().use_fused_blocks(fused);
+        encoder.enqueue_stem(image, stream)?;
+        encoder.blocks().enqueue(stream)?;
+        encoder.enqueue_neck(features.each_ref(), stream)?;
+        let parts = download()?;
+        begin()?;
+        enqueue(stream)?;
+        let first = download()?;
+        let expected: Vec<(usize, f64)> =
+            (0..parts.len() / F16).map(|at| (at, value(&parts, at))).collect();
+        let mut checked = LIMITS.judge(&expected, |at| value(&first, at));
+        let mut recorded = CapturedGraph::new(Launches(enqueue, 1), stream, true);
+        // The first run records.
+        for _ in 0..3 {
+            begin()?;
+            recorded.run()?;
+        }
+        if download()? != first {
+            checked.not_repeated();
+        }
+        Ok(checked)
+    };
+    let mut checked = one_way(true)?;
+    if encoder.blocks().use_fused_blocks(false) > 0 {
+        let both = [checked, one_way(false)?];
+        return Ok(bench.timed_in_turn(both, [way(true), way(false)])?.into());
     }
     let runs = TimedRuns { runs: bench.runs.runs.min(super::whole_trunk::TIMED), ..bench.runs };
-    checked.timing = bench.time_recorded(runs, enqueue)?;
-    Ok(checked)
+    checked.timing = bench.time_recorded(runs, way(false))?;
+    Ok(vec![checked])
 }

@@ -7,8 +7,9 @@ is also in an encoder with stem and neck.
 
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 
+use super::super::fused::Shape;
 use super::super::{StandaloneTrunk, TrunkSource, autotune};
 use super::{DRAWN, bytes_of_halves, drawn, halves, repeated, whole_encoder};
 use crate::Source;
@@ -25,6 +26,10 @@ const NAME: &str = "trunk whole";
 const CHOSEN: &str = "trunk whole, autotuned";
 /// With the same choices, in an encoder of kernels alone.
 const ENCODER: &str = "hiera encoder, autotuned";
+/// The same three with several kernels for every block, where one kernel serves whole blocks.
+const SEPARATE: &str = "trunk whole, separate kernels";
+const CHOSEN_SEPARATE: &str = "trunk whole, autotuned, separate kernels";
+const ENCODER_SEPARATE: &str = "hiera encoder, autotuned, separate kernels";
 /// With the custom kernels for all GEMMs that they serve, faster or not.
 const CUSTOM: &str = "trunk whole, custom kernels";
 const CUSTOM_PDL: &str = "trunk whole, other custom kernels, early";
@@ -99,14 +104,21 @@ const MODELS: [Model; 6] = [
         name: "a small one as wide as tiny",
         columns: 96,
         heads: 1,
-        stages: [1, 1, 2, 1],
-        windows: [4, 4, 2, 2],
-        whole: [3, 4, 5],
+        stages: [2, 1, 2, 1],
+        windows: [8, 4, 2, 2],
+        whole: [4, 5, 6],
         grid: 8,
     },
 ];
 
 impl Model {
+    /// Whether one kernel serves whole blocks.
+    fn is_fused(&self) -> bool {
+        let trunk = self.trunk();
+        let blocks = trunk.blocks.hiera().unwrap_or_default();
+        blocks.iter().any(|block| Shape::of(block).is_some())
+    }
+
     fn trunk(&self) -> Trunk {
         let mut ends = [0; 4];
         let (mut blocks, mut grid, mut dim, mut heads) =
@@ -180,8 +192,10 @@ fn judge(bench: &Bench) -> Result<(), String> {
     // The first of several kernels, then the last.
     let custom = [(CUSTOM, false, PdlKernels::default()), (CUSTOM_PDL, true, PdlKernels::ALL)];
     let custom = if gemms || norms { &custom[..] } else { &[] };
-    let cases =
-        bench.planned(&MODELS, |model| (model.grid * model.grid * model.columns, 3 + custom.len()));
+    let cases = bench.planned(&MODELS, |model| {
+        let rows = if model.is_fused() { 6 } else { 3 };
+        (model.grid * model.grid * model.columns, rows + custom.len())
+    });
     let seed = bench.seed;
     let make = |model: &&Model| {
         let trunk = model.trunk();
@@ -198,28 +212,46 @@ fn judge(bench: &Bench) -> Result<(), String> {
             trunk.check().and_then(|()| StandaloneTrunk::new(bench.gpu, &source, &bench.stream))
         };
         let mut tokens = Vec::new();
-        let first = laid_out(None).and_then(|alone| check(bench, &alone, &mut tokens));
-        bench.found(row(NAME, model.name, first));
+        let first = laid_out(None).and_then(|alone| {
+            let checked = check(bench, &alone, &mut tokens)?;
+            Ok((alone, checked))
+        });
         let as_first = |alone: &StandaloneTrunk| {
             let mut found = Vec::new();
             let checked = check(bench, alone, &mut found)?;
             alike(&found, &tokens).map(|()| checked)
         };
+        let report = |names: [&str; 2], checked: Result<Vec<Checked>>| {
+            for (at, name) in names.into_iter().take(1 + usize::from(model.is_fused())).enumerate()
+            {
+                let checked = match &checked {
+                    Ok(all) => all.get(at).cloned().context("it ran in one way alone"),
+                    Err(error) => Err(anyhow!("{error:#}")),
+                };
+                bench.found(row(name, model.name, checked));
+            }
+        };
+        let first = first.and_then(|(alone, checked)| both_ways(bench, &alone, checked, as_first));
+        report([NAME, SEPARATE], first);
         let source = TrunkSource { blocks, ends, weights, choices: None };
         let (chosen, encoder) = match autotune(bench.gpu, &source, BUDGET) {
             Ok(choices) => {
                 let choices = Some(&choices);
                 let source = TrunkSource { choices, ..source };
                 let encoder = outer.and_then(|outer| whole_encoder::check(bench, &source, &outer));
-                (laid_out(choices).and_then(|alone| as_first(&alone)), encoder)
+                let chosen = laid_out(choices).and_then(|alone| {
+                    let checked = as_first(&alone)?;
+                    both_ways(bench, &alone, checked, as_first)
+                });
+                (chosen, encoder)
             }
             Err(error) => {
                 let again = anyhow!("{error:#}");
                 (Err(error), Err(again))
             }
         };
-        bench.found(row(CHOSEN, model.name, chosen));
-        bench.found(row(ENCODER, model.name, encoder));
+        report([CHOSEN, CHOSEN_SEPARATE], chosen);
+        report([ENCODER, ENCODER_SEPARATE], encoder);
         for (name, last, pdl) in custom.iter().copied() {
             let checked = laid_out(None).and_then(|alone| {
                 alone.executor.use_pdl(pdl);
@@ -231,6 +263,28 @@ fn judge(bench: &Bench) -> Result<(), String> {
         }
     });
     Ok(())
+}
+
+/// What was found of a trunk and, where one kernel serves whole blocks, the same with several
+/// kernels; both ways timed in turn.
+fn both_ways(
+    bench: &Bench,
+    alone: &StandaloneTrunk,
+    checked: Checked,
+    as_first: impl Fn(&StandaloneTrunk) -> Result<Checked>,
+) -> Result<Vec<Checked>> {
+    let executor = &alone.executor;
+    if executor.use_fused_blocks(false) == 0 {
+        return Ok(vec![checked]);
+    }
+    let separate = as_first(alone)?;
+    let ways = [true, false].map(|fused| {
+        move |stream: &Stream| {
+            executor.use_fused_blocks(fused);
+            executor.enqueue(stream)
+        }
+    });
+    Ok(bench.timed_in_turn([checked, separate], ways)?.into())
 }
 
 /// Weights, drawn once; every layer has a prefix of them.

@@ -247,6 +247,29 @@ fn tune_gemm_impl<C: Clock>(
     Ok(kernels.min_by(|a, b| a.1.total_cmp(b.1)).and_then(|(kernel, _)| *kernel))
 }
 
+/// Tries each kernel of a whole block against several kernels; `fuse` says which is to be used.
+/// Returns those that lost. Without time for a trial the kernel is used.
+pub(super) fn tune_fused<C: Clock>(
+    trials: &mut Trials<'_, C>,
+    kernels: &[&'static str],
+    fuse: impl Fn(&str, bool),
+) -> Result<Vec<&'static str>> {
+    let mut lost = Vec::new();
+    for kernel in kernels {
+        let tried = !trials.clock.is_up();
+        let choose = |_| {
+            fuse(kernel, true);
+            Ok(())
+        };
+        let won = trials.try_all(kernel, 1, choose)?.won.is_some();
+        fuse(kernel, won || !tried);
+        if !won && tried {
+            lost.push(*kernel);
+        }
+    }
+    Ok(lost)
+}
+
 /// Tries each set of the kinds that `can` use PDL; `apply` sets one.
 pub(super) fn tune_pdl<C: Clock>(
     trials: &mut Trials<'_, C>,

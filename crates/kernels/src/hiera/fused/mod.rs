@@ -1,0 +1,241 @@
+/*!
+A whole block of Hiera in one launch (`cuda/hiera_block.cu`): a block of the first stage, whose
+tokens would otherwise go through memory ten times.
+
+The kernel has weights of its own, in the order of its use. The kernels one by one stay: they serve
+other sizes, and autotuning compares both.
+*/
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::constants::{constant, instance, threads};
+use crate::device_weights::DeviceWeights;
+use crate::images::{self, Topic};
+use crate::kernel::arguments;
+use crate::{blocks, int, need_exactly};
+use cuda::module::{Function, Launch};
+use cuda::{Gpu, LaunchMode, Stream, View};
+use vos::bundle::trunk::{HieraBlock, HieraWeights};
+
+mod packed;
+
+/// Side of a window, and windows of a block of threads.
+const WINDOW: usize = constant!(HieraBlock96, "WINDOW") as usize;
+const WINDOWS: usize = constant!(HieraBlock96, "WINDOWS") as usize;
+/// Bytes of a prefetch.
+const LINE: usize = constant!(HieraBlock96, "LINE") as usize;
+const THREADS: u32 = threads!("hiera_block_96");
+/// Bytes of an f16 and of an f32.
+const F16: usize = 2;
+const F32: usize = 4;
+/// What vector loads need.
+const ALIGNMENT: usize = 16;
+
+/// What an instance of the kernel serves.
+#[derive(Debug)]
+pub(super) struct Shape {
+    pub columns: usize,
+    pub heads: usize,
+    pub kernel: &'static str,
+    pub topic: Topic,
+    /// Bytes of a block's shared memory.
+    shared: u32,
+}
+
+/// The first stages of tiny and small, and of base+.
+pub(super) const SHAPES: [Shape; 2] = [
+    Shape {
+        columns: 96,
+        heads: 1,
+        kernel: "hiera_block_96",
+        topic: Topic::HieraBlock96,
+        shared: instance!("hiera_block_96", "shared"),
+    },
+    Shape {
+        columns: 112,
+        heads: 2,
+        kernel: "hiera_block_112",
+        topic: Topic::HieraBlock112,
+        shared: instance!("hiera_block_112", "shared"),
+    },
+];
+
+const _: () = assert!(threads!("hiera_block_112") == THREADS);
+
+impl Shape {
+    /// The instance that serves a block: windows of 8 x 8 tokens that fill the map.
+    pub fn of(block: &HieraBlock) -> Option<&'static Self> {
+        let HieraBlock { dim, dim_out, heads, grid, window, pooled } = *block;
+        let served = !pooled && dim == dim_out && window == WINDOW && grid.is_multiple_of(WINDOW);
+        SHAPES.iter().find(|shape| served && shape.columns == dim && shape.heads == heads)
+    }
+}
+
+/// A loaded instance, shared by all blocks that it serves.
+#[derive(Debug)]
+pub(super) struct FusedKernel {
+    pub shape: &'static Shape,
+    function: Function,
+    /// Whether it computes its blocks.
+    pub used: Cell<bool>,
+}
+
+/// A block with its weights.
+#[derive(Debug)]
+pub(super) struct FusedBlock {
+    pub kernel: Rc<FusedKernel>,
+    units: View,
+    vectors: View,
+    grid: usize,
+}
+
+impl FusedKernel {
+    /// # Errors
+    /// The driver refuses the PTX, or the GPU's blocks have too little shared memory.
+    pub fn load(gpu: &Gpu, shape: &'static Shape) -> Result<Self> {
+        let (modules, form) = images::load(gpu, &[shape.topic])?;
+        log::debug!("{} from {form}", shape.kernel);
+        let module = modules.first().context("a topic without a module")?;
+        let function = module.function(shape.kernel)?.with_shared(shape.shared)?;
+        Ok(Self { shape, function, used: Cell::new(true) })
+    }
+}
+
+/// The blocks of a trunk that a kernel serves, each at its place; `wanted` says of a kernel's name
+/// whether it is loaded at all. A kernel that cannot be loaded serves none, with a warning.
+///
+/// # Errors
+/// Weights of other sizes, too little memory, or another error of the driver.
+pub(super) fn load(
+    gpu: &Gpu,
+    blocks: &[HieraBlock],
+    weights: &[HieraWeights],
+    wanted: impl Fn(&str) -> bool,
+    stream: &Stream,
+) -> Result<Vec<Option<FusedBlock>>> {
+    let mut kernels: Vec<Rc<FusedKernel>> = Vec::new();
+    for shape in &SHAPES {
+        let serves =
+            |block: &HieraBlock| Shape::of(block).is_some_and(|of| of.kernel == shape.kernel);
+        if wanted(shape.kernel) && blocks.iter().any(serves) {
+            match FusedKernel::load(gpu, shape) {
+                Ok(kernel) => kernels.push(Rc::new(kernel)),
+                Err(error) => log::warn!(
+                    "whole blocks cannot be computed by {}, several kernels compute them: {error:#}",
+                    shape.kernel
+                ),
+            }
+        }
+    }
+    let load = |(at, block): (usize, &HieraBlock)| -> Result<Option<FusedBlock>> {
+        let serves = |kernel: &&Rc<FusedKernel>| {
+            Shape::of(block).is_some_and(|shape| shape.kernel == kernel.shape.kernel)
+        };
+        let (Some(kernel), Some(own)) = (kernels.iter().find(serves), weights.get(at)) else {
+            return Ok(None);
+        };
+        let next = weights.get(at + 1);
+        FusedBlock::new(gpu, Rc::clone(kernel), block.grid, own, next, stream).map(Some)
+    };
+    blocks.iter().enumerate().map(load).collect()
+}
+
+impl FusedBlock {
+    /// Uploads the weights of a block, whose map has `grid` tokens a side, with the first norm of
+    /// the `next` one.
+    ///
+    /// # Errors
+    /// Weights of other sizes, too little memory, or another error of the driver.
+    pub fn new(
+        gpu: &Gpu,
+        kernel: Rc<FusedKernel>,
+        grid: usize,
+        weights: &HieraWeights,
+        next: Option<&HieraWeights>,
+        stream: &Stream,
+    ) -> Result<Self> {
+        let shape = kernel.shape;
+        let units = packed::units(shape, weights)?;
+        let vectors = packed::vectors(shape.columns, weights, next.map(|next| next.norm1))?;
+        let tensors = [("units".to_owned(), &units[..]), ("vectors".to_owned(), &vectors[..])];
+        let loaded = DeviceWeights::upload(gpu, &tensors, stream)
+            .with_context(|| format!("the weights of {}", shape.kernel))?;
+        int(grid * grid * shape.columns, "the number of the tokens' elements")?;
+        Ok(Self { units: loaded.one("units")?, vectors: loaded.one("vectors")?, grid, kernel })
+    }
+
+    /// Its weights, which an earlier kernel may prefetch.
+    pub fn units(&self) -> &View {
+        &self.units
+    }
+
+    /// Enqueues the block: `x` f32 `[grid, grid, columns]` in place, and `next` f16, the next
+    /// block's first norm of it, if anyone needs that. It asks the L2 cache for `later`, weights of
+    /// later kernels. With programmatic dependent launch only after a kernel. No allocation; may be
+    /// recorded.
+    ///
+    /// # Errors
+    /// Views of other sizes, or those of the driver.
+    pub fn enqueue(
+        &self,
+        x: &View,
+        next: Option<&View>,
+        later: Option<&View>,
+        mode: LaunchMode,
+        stream: &Stream,
+    ) -> Result<()> {
+        let FusedKernel { shape, function, .. } = &*self.kernel;
+        let elements = self.grid * self.grid * shape.columns;
+        need_exactly(x, F32 * elements, ALIGNMENT, "a block's tokens")?;
+        if let Some(next) = next {
+            need_exactly(next, F16 * elements, ALIGNMENT, "the next block's normalised tokens")?;
+        }
+        let lines = later.map_or(0, View::len) / LINE;
+        let windows = (self.grid / WINDOW).pow(2);
+        ensure!(windows > 0, "a block of {0} x {0} tokens has no window", self.grid);
+        let args = arguments!(
+            ["hiera_block_*"];
+            View(x),
+            View(&self.units),
+            View(&self.vectors),
+            Optional(next),
+            Optional(later),
+            I32(int(lines, "the number of lines")?),
+            I32(int(self.grid, "the side of the map")?),
+        );
+        let launch = Launch { grid: (blocks(windows, WINDOWS)?, 1, 1), threads: THREADS };
+        // SAFETY: it waits before it touches a token; nothing writes the weights that it loads
+        // earlier, and callers that ask for PDL enqueue it after a kernel.
+        let function = unsafe { function.with_mode(mode) };
+        // SAFETY: the arguments are the kernel's own. Tokens were measured above, weights when they
+        // were packed; whole lines of `later` are prefetched, which is no access.
+        Ok(unsafe { function.launch(launch, &args, stream) }?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_windows_without_pooling_are_served() {
+        let block =
+            HieraBlock { dim: 112, dim_out: 112, heads: 2, grid: 192, window: 8, pooled: false };
+        let kernel = |block: &HieraBlock| Shape::of(block).map(|shape| shape.kernel);
+        assert_eq!(kernel(&block), Some("hiera_block_112"));
+        for other in [
+            HieraBlock { grid: 180, ..block },
+            HieraBlock { window: 7, ..block },
+            HieraBlock { window: 0, ..block },
+            HieraBlock { heads: 1, ..block },
+            HieraBlock { pooled: true, ..block },
+            HieraBlock { dim_out: 224, ..block },
+        ] {
+            assert_eq!(kernel(&other), None, "{other:?}");
+        }
+        assert!(WINDOWS * WINDOW * WINDOW == THREADS as usize, "a thread for each token");
+    }
+}

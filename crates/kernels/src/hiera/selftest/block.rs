@@ -1,0 +1,309 @@
+/*!
+A whole block in one launch (`cuda/hiera_block.cu`), and the same block kernel by kernel: both
+against float64, for some windows of a large map, and both timed in turn. The next block's norm is
+compared too; it is no part of the times.
+*/
+
+use std::rc::Rc;
+
+use anyhow::Result;
+use half::f16;
+use rayon::prelude::*;
+
+use super::super::fused::{FusedBlock, FusedKernel, SHAPES, Shape};
+use super::super::{StandaloneTrunk, TrunkSource};
+use super::{DRAWN, EPSILON, repeated};
+use crate::Source;
+use crate::selftest::f64_reference::{dot, gelu, layer_norm};
+use crate::selftest::{Bench, Checked, Limits, POISON, Topic, each_of, f16_bytes, f32_bytes, row};
+use cuda::cublaslt::{CublasLt, CublasLtError};
+use cuda::{LaunchMode, Missed, Stream};
+use vos::bundle::trunk::{HieraBlock, HieraWeights, LayerBytes};
+use vos::noise::Noise;
+
+const FUSED: &str = "hiera block fused";
+const SEPARATE: &str = "hiera block separate kernels";
+/// Factors are halves, and so are queries, keys, values, the attention's weights and the hidden
+/// layer; sums and tokens are f32.
+const LIMITS: Limits = Limits { error: 1e-3, deviation: 1e-2 };
+/// Side and tokens of a window.
+const WINDOW: usize = 8;
+const TOKENS: usize = WINDOW * WINDOW;
+/// Of a map with more windows only its corners and one in the middle are computed on the host.
+const ALL: usize = 9;
+
+/// A name, side of the map and columns.
+const CASES: [(&str, usize, usize); 7] = [
+    ("tiny, 1024 pixels", 256, 96),
+    ("tiny, 512 pixels", 128, 96),
+    ("base+, 1024 pixels", 256, 112),
+    ("base+, 512 pixels", 128, 112),
+    ("as wide as tiny, one window", 8, 96),
+    ("as wide as base+, one window", 8, 112),
+    ("as wide as base+, nine windows", 24, 112),
+];
+
+pub(crate) const TOPIC: Topic = Topic {
+    word: "hiera-block",
+    help: "A whole Hiera block in one launch, and kernel by kernel",
+    name: "Hiera's fused blocks",
+    sources: &[Source::HieraBlock96, Source::HieraBlock112],
+    used_by: Some("an encoder whose trunk is ours"),
+    needs_cublaslt: false,
+    judge: |bench| {
+        judge(bench);
+        Ok(())
+    },
+};
+
+fn judge(bench: &Bench) {
+    // The other rows need the user's library.
+    let found = CublasLt::open(bench.gpu);
+    let missing = matches!(found, Err(CublasLtError::Library(Missed::NotFound(_))));
+    let separate = !bench.without_cublaslt && !missing;
+    let rows = 1 + usize::from(separate);
+    let cases = bench.planned(CASES, |(_, grid, columns)| (grid * grid * columns, rows));
+    let seed = bench.seed;
+    let make = |(_, grid, columns): &(&str, usize, usize)| {
+        let shape = SHAPES.iter().find(|shape| shape.columns == *columns);
+        shape.map(|shape| Drawn::new(seed, *grid, shape))
+    };
+    bench.each(&cases, make, |(name, ..), drawn| {
+        let Some(drawn) = drawn else { return };
+        let case = format!("stage 0, {name}");
+        if separate {
+            let [fused, separate] = each_of(check_both(bench, &drawn));
+            bench.found(row(FUSED, &case, fused));
+            bench.found(row(SEPARATE, &case, separate));
+        } else {
+            bench.found(row(FUSED, &case, check_fused(bench, &drawn)));
+        }
+    });
+}
+
+/// A layer's weight and bias, and their numbers.
+struct Layer {
+    rows: usize,
+    weight: Vec<f16>,
+    bias: Vec<f64>,
+    bytes: [Vec<u8>; 2],
+}
+
+impl Layer {
+    /// `half`: whether the bias is one. `by` is a factor for the first rows.
+    fn new(noise: Noise, [rows, columns]: [usize; 2], half: bool, by: (usize, f32)) -> Self {
+        let mut noise = noise;
+        let drawn = noise.normals(rows * columns + rows);
+        let scale = |row: usize| if row < by.0 { by.1 } else { 1.0 };
+        let of = |at: usize| drawn[at] * scale(at / columns) / (columns as f32).sqrt();
+        let weight: Vec<f16> = (0..rows * columns).map(|at| f16::from_f32(of(at))).collect();
+        let bias: Vec<f32> = (0..rows)
+            .map(|row| f16::from_f32(0.3 * scale(row) * drawn[rows * columns + row]).to_f32())
+            .collect();
+        let halves: Vec<f16> = bias.iter().map(|one| f16::from_f32(*one)).collect();
+        let bytes = [f16_bytes(&weight), if half { f16_bytes(&halves) } else { f32_bytes(&bias) }];
+        Self { rows, weight, bias: bias.into_iter().map(f64::from).collect(), bytes }
+    }
+
+    fn view(&self) -> LayerBytes<'_> {
+        LayerBytes { weight: &self.bytes[0], bias: &self.bytes[1] }
+    }
+
+    fn of(&self, x: &[f64]) -> Vec<f64> {
+        let rows = self.weight.chunks(x.len()).zip(&self.bias);
+        debug_assert_eq!(self.rows, self.bias.len());
+        rows.map(|(row, bias)| bias + dot(x, row)).collect()
+    }
+}
+
+/// Weights and bias of a norm, and their bytes.
+struct Norm {
+    values: [Vec<f32>; 2],
+    bytes: [Vec<u8>; 2],
+}
+
+impl Norm {
+    fn new(mut noise: Noise, columns: usize) -> Self {
+        let weight: Vec<f32> = noise.normals(columns).iter().map(|x| 0.8 + 0.3 * x).collect();
+        let bias: Vec<f32> = noise.normals(columns).iter().map(|x| 0.3 * x).collect();
+        let bytes = [f32_bytes(&weight), f32_bytes(&bias)];
+        Self { values: [weight, bias], bytes }
+    }
+
+    fn view(&self) -> LayerBytes<'_> {
+        LayerBytes { weight: &self.bytes[0], bias: &self.bytes[1] }
+    }
+
+    fn of(&self, x: &[f64]) -> Vec<f64> {
+        layer_norm(x, &self.values[0], &self.values[1], EPSILON)
+    }
+}
+
+/// A block with drawn weights, its tokens, and what must come out: places and elements of the
+/// tokens, and of the next norm.
+struct Drawn {
+    shape: &'static Shape,
+    block: HieraBlock,
+    values: Vec<f32>,
+    norms: [Norm; 3],
+    layers: [Layer; 4],
+    expected: [Vec<(usize, f64)>; 2],
+}
+
+impl Drawn {
+    fn new(seed: u64, grid: usize, shape: &'static Shape) -> Self {
+        let Shape { columns, heads, .. } = *shape;
+        let (dim, dim_out, window, pooled) = (columns, columns, WINDOW, false);
+        let block = HieraBlock { dim, dim_out, heads, grid, window, pooled };
+        let noise = |what: &str| Noise::new(seed, &format!("hiera block {columns} {what}"));
+        let mut values = noise("tokens").normals(DRAWN);
+        values.iter_mut().for_each(|value| *value = 2.0 * *value + 0.5);
+        // Queries are scaled by the export: scores of deviation 2.
+        let queries = (columns, 2.0 / (block.depth() as f32).sqrt());
+        let layer = |what: &str, rows: usize, depth: usize, half: bool| {
+            Layer::new(noise(what), [rows, depth], half, (0, 1.0))
+        };
+        let layers = [
+            Layer::new(noise("qkv"), [3 * columns, columns], true, queries),
+            layer("proj", columns, columns, false),
+            layer("up", 4 * columns, columns, true),
+            layer("down", columns, 4 * columns, false),
+        ];
+        let norms = ["norm1", "norm2", "next"].map(|what| Norm::new(noise(what), columns));
+        let mut drawn = Self { shape, block, values, norms, layers, expected: Default::default() };
+        let side = grid / WINDOW;
+        let windows: Vec<usize> = if side * side <= ALL {
+            (0..side * side).collect()
+        } else {
+            let last = side * side - 1;
+            vec![0, side - 1, side * side / 2 + side / 2, last + 1 - side, last]
+        };
+        let tokens: Vec<_> =
+            windows.into_par_iter().flat_map_iter(|window| drawn.window(window)).collect();
+        for (token, after) in tokens {
+            for (expected, row) in drawn.expected.iter_mut().zip(after) {
+                let elements = row.into_iter().enumerate();
+                expected.extend(elements.map(|(column, value)| (token * columns + column, value)));
+            }
+        }
+        drawn
+    }
+
+    /// Each token of a window: its place, itself and its norm after the block.
+    fn window(&self, window: usize) -> Vec<(usize, [Vec<f64>; 2])> {
+        let (HieraBlock { dim, heads, grid, .. }, side) = (self.block, self.block.grid / WINDOW);
+        let depth = self.block.depth();
+        let [norm1, norm2, next] = &self.norms;
+        let [qkv, proj, up, down] = &self.layers;
+        let place = |at: usize| {
+            (window / side * WINDOW + at / WINDOW) * grid + window % side * WINDOW + at % WINDOW
+        };
+        let token = |at: usize| -> Vec<f64> {
+            let first = place(at) * dim;
+            (first..first + dim).map(|at| f64::from(self.values[at % DRAWN])).collect()
+        };
+        let each: Vec<Vec<f64>> = (0..TOKENS).map(|at| qkv.of(&norm1.of(&token(at)))).collect();
+        let attend = |at: usize| -> Vec<f64> {
+            let of_head = |head: usize| {
+                let head = head * depth;
+                let query = &each[at][head..head + depth];
+                let score = |key: &Vec<f64>| dot(query, &key[dim + head..][..depth]).exp();
+                let scores: Vec<f64> = each.iter().map(score).collect();
+                let all: f64 = scores.iter().sum();
+                let of = |column: usize| {
+                    let values = each.iter().map(|key| key[2 * dim + head + column]);
+                    scores.iter().zip(values).map(|(score, value)| score * value).sum::<f64>() / all
+                };
+                (0..depth).map(of).collect::<Vec<f64>>()
+            };
+            (0..heads).flat_map(of_head).collect()
+        };
+        let plus = |a: Vec<f64>, b: Vec<f64>| -> Vec<f64> {
+            a.into_iter().zip(b).map(|(a, b)| a + b).collect()
+        };
+        let after = |at: usize| {
+            let x = plus(token(at), proj.of(&attend(at)));
+            let hidden: Vec<f64> = up.of(&norm2.of(&x)).into_iter().map(gelu).collect();
+            let x = plus(x, down.of(&hidden));
+            let normed = next.of(&x);
+            (place(at), [x, normed])
+        };
+        (0..TOKENS).map(after).collect()
+    }
+
+    fn weights(&self) -> HieraWeights<'_> {
+        let [norm1, norm2, _] = self.norms.each_ref().map(Norm::view);
+        let [qkv, proj, up, down] = self.layers.each_ref().map(Layer::view);
+        HieraWeights { norm1, skip: None, qkv, proj, norm2, up, down }
+    }
+
+    fn tokens(&self) -> Vec<u8> {
+        let HieraBlock { grid, dim, .. } = self.block;
+        repeated(&f32_bytes(&self.values), 4 * grid * grid * dim)
+    }
+
+    /// Tokens that came against those that must.
+    fn judge(&self, came: &[u8]) -> Checked {
+        let floats = came.as_chunks::<4>().0;
+        let value =
+            |at: usize| floats.get(at).map_or(f64::NAN, |four| f32::from_le_bytes(*four).into());
+        LIMITS.judge(&self.expected[0], value)
+    }
+}
+
+/// The fused kernel by itself, with the next norm.
+fn check_fused(bench: &Bench, drawn: &Drawn) -> Result<Checked> {
+    let (stream, HieraBlock { grid, dim, .. }) = (&bench.stream, drawn.block);
+    let kernel = Rc::new(FusedKernel::load(bench.gpu, drawn.shape)?);
+    let (weights, next) = (drawn.weights(), drawn.norms[2].view());
+    let next = HieraWeights { norm1: next, ..weights };
+    let block = FusedBlock::new(bench.gpu, kernel, grid, &weights, Some(&next), stream)?;
+    let tokens = drawn.tokens();
+    let (x, normed) = (bench.put(&tokens)?, bench.poisoned(2 * grid * grid * dim)?);
+    let later = Some(block.units());
+    let run = || -> Result<[Vec<u8>; 2]> {
+        x.upload(&tokens, stream)?;
+        normed.fill(POISON, stream)?;
+        block.enqueue(&x, Some(&normed), later, LaunchMode::Ordered, stream)?;
+        Ok([x.download(stream)?, normed.download(stream)?])
+    };
+    let [came, norm] = run()?;
+    let halves = norm.as_chunks::<2>().0;
+    let value =
+        |at: usize| halves.get(at).map_or(f64::NAN, |two| f16::from_le_bytes(*two).to_f64());
+    let norms = LIMITS.judge(&drawn.expected[1], value);
+    let mut checked = Checked::of_outputs(&[("tokens", drawn.judge(&came)), ("norm", norms)]);
+    if run()? != [came, norm] {
+        checked.not_repeated();
+    }
+    checked.timing = bench.time_recorded(bench.runs, |stream| {
+        block.enqueue(&x, Some(&normed), later, LaunchMode::Ordered, stream)
+    })?;
+    Ok(checked)
+}
+
+/// The fused kernel, and the block kernel by kernel, in turn.
+fn check_both(bench: &Bench, drawn: &Drawn) -> Result<[Checked; 2]> {
+    let alone = check_fused(bench, drawn)?;
+    let (stream, weights) = (&bench.stream, [drawn.weights()]);
+    // A trunk of one block, after which all stages end.
+    let (blocks, ends) = (&[drawn.block], &[0; 4]);
+    let source = TrunkSource { blocks, ends, weights: &weights, choices: None };
+    let trunk = StandaloneTrunk::new(bench.gpu, &source, stream)?;
+    let (executor, tokens, x) = (&trunk.executor, drawn.tokens(), &trunk.maps[0]);
+    let ways = [true, false].map(|fused| {
+        move |stream: &Stream| {
+            executor.use_fused_blocks(fused);
+            executor.enqueue(stream)
+        }
+    });
+    let mut came = Vec::new();
+    for way in &ways {
+        x.upload(&tokens, stream)?;
+        way(stream)?;
+        came.push(drawn.judge(&x.download(stream)?));
+    }
+    let separate = came.pop().unwrap_or_else(|| alone.clone());
+    let fused = came.pop().filter(|fused| fused.first.is_some()).unwrap_or(alone);
+    bench.timed_in_turn([fused, separate], ways)
+}

@@ -1,0 +1,171 @@
+/*!
+What a fused block of Hiera (hiera_block.cu) does besides attention and matmuls: the ring of weights,
+and a warp's tokens with their LayerNorm.
+
+Needs ptx.cuh, attention.cuh, f16x2.cuh, gelu.cuh and repvit.cuh in front.
+*/
+#pragma once
+
+// ---- primitives ----
+
+/// Two columns of a token, which lie in registers as the tensor cores need them; four would be
+/// moved.
+__device__ __forceinline__ float2 load_token(const float* from) {
+    return *(const float2*)from;
+}
+__device__ __forceinline__ void store_token(float* to, float4 x) { *(float4*)to = x; }
+/// Asks the L2 cache for the 128 bytes around this address.
+__device__ __forceinline__ void prefetch(const void* from) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(from) : "memory");
+}
+
+// ---- tokens ----
+
+constexpr int WARPS = 4, THREADS = WARPS * 32;
+constexpr int WINDOW = 8, KEYS = WINDOW * WINDOW;  // side of a window; its tokens
+constexpr int WINDOWS = THREADS / KEYS;            // of a block: a thread for each token
+constexpr int FRAGMENTS = PACKED * 2;              // bytes of 16 columns of a step, all lanes
+constexpr int BIASES = TILE * 4;                   // bytes of a unit's
+constexpr int AHEAD = 4, SLOTS = AHEAD + 1;        // units that are on the way; of the ring
+constexpr int LINE = 128;                          // bytes of a prefetch
+constexpr float NORM_EPSILON = 1e-6f;
+static_assert(WARPS * ROWS == WINDOWS * KEYS, "a warp has half a window");
+
+/// What a launch is given.
+struct BlockProblem {
+    float* x;                    // [grid, grid, columns], in place
+    const unsigned char* units;  // of weights
+    const float* vectors;        // [3, 3, columns]: bias, then weight and bias of a norm, see `run`
+    f16* next;                   // [grid, grid, columns]: the next block's first norm, or none
+    const unsigned char* later;  // what the L2 cache is asked for, `lines` of it
+    int lines, grid;
+};
+
+/// The ring of UNITS units of UNIT bytes.
+template <int UNIT, int UNITS>
+class Ring {
+    u32 first, next;
+    int fetched;  // bytes of units that were asked for
+    const unsigned char* units;
+
+    /// Starts the copy of a unit, a group; behind the last unit of none.
+    __device__ __forceinline__ void fetch(u32 to) {
+        if (fetched < UNITS * UNIT)
+#pragma unroll
+            for (int i = 0; i < (UNIT / 16 + THREADS - 1) / THREADS; i++) {
+                int at = i * THREADS + (int)threadIdx.x;
+                if ((i + 1) * THREADS <= UNIT / 16 || at < UNIT / 16) copy16(to + at * 16, units + (u32)(fetched + at * 16), true);
+            }
+        copies_commit();
+        fetched += UNIT;
+    }
+
+public:
+    /// Asks for the first units.
+    __device__ __forceinline__ void begin(u32 shared, const unsigned char* weights) {
+        first = next = shared, fetched = 0, units = weights;
+#pragma unroll 1
+        for (int i = 0; i < AHEAD; i++) fetch(shared + i * UNIT);
+    }
+    /// Waits for the next unit, and asks for one in the place of that before it, which all warps
+    /// have read by then.
+    __device__ __forceinline__ u32 take() {
+        copies_wait<AHEAD - 1>();
+        block_barrier();
+        u32 at = next, last = first + (SLOTS - 1) * UNIT;
+        fetch(at == first ? last : at - UNIT);
+        next = at == last ? first : at + UNIT;
+        return at;
+    }
+};
+
+/// A warp's 32 tokens: x[j][m][n][2 i + e] is of token 16 m + 8 i + lane / 4 and column
+/// 16 j + 4 (lane % 4) + 2 n + e.
+template <int COLUMNS>
+class WarpTokens {
+public:
+    static constexpr int STEPS = COLUMNS / STEP;  // of the depth, and of 16 columns
+    u32 own;                                      // what this lane has of a norm
+
+    /// The tokens of this lane; lines 2 m + i of the warp's.
+    __device__ __forceinline__ void load(Sums (&x)[STEPS], const float* tokens, int line) const {
+#pragma unroll
+        for (int m = 0; m < 2; m++)
+#pragma unroll
+            for (int i = 0; i < 2; i++)
+#pragma unroll
+                for (int j = 0; j < STEPS; j++)
+#pragma unroll
+                    for (int n = 0; n < 2; n++) {
+                        float2 two = load_token(tokens + (m * 2 + i) * line + j * TILE + n * 2);
+                        x[j][m][n][i * 2] = two.x, x[j][m][n][i * 2 + 1] = two.y;
+                    }
+    }
+
+    /// Adds a bias, then writes the LayerNorm to this lane's own shared memory. `vectors`: bias, and
+    /// weight and bias of the norm. A loop, of which each turn has 16 tokens: half as much PTX.
+    __device__ __forceinline__ void normalize(Sums (&x)[STEPS], const float* vectors) const {
+#pragma unroll 1
+        for (int m = 0; m < 2; m++) {
+            float mean[2] = {0.0f, 0.0f}, scale[2] = {0.0f, 0.0f};
+#pragma unroll
+            for (int j = 0; j < STEPS; j++) {
+                float4 bias = load_floats(vectors + j * TILE);
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    float &a = x[j][0][0][i * 2], &b = x[j][0][0][i * 2 + 1];
+                    float &c = x[j][0][1][i * 2], &d = x[j][0][1][i * 2 + 1];
+                    a += bias.x, b += bias.y, c += bias.z, d += bias.w;
+                    mean[i] += (a + b) + (c + d);
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                mean[i] += from_lane(mean[i], 1);
+                mean[i] += from_lane(mean[i], 2);
+                mean[i] *= 1.0f / COLUMNS;
+#pragma unroll
+                for (int j = 0; j < STEPS; j++)
+#pragma unroll
+                    for (int n = 0; n < 4; n++) {
+                        float off = x[j][0][n / 2][i * 2 + n % 2] - mean[i];
+                        scale[i] = fmaf(off, off, scale[i]);
+                    }
+                scale[i] += from_lane(scale[i], 1);
+                scale[i] += from_lane(scale[i], 2);
+                scale[i] = reciprocal_root(scale[i] * (1.0f / COLUMNS) + NORM_EPSILON);
+                mean[i] *= -scale[i];
+            }
+#pragma unroll
+            for (int j = 0; j < STEPS; j++) {
+                float4 weight = load_floats(vectors + COLUMNS + j * TILE);
+                float4 bias = load_floats(vectors + 2 * COLUMNS + j * TILE);
+                u32 words[4];
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    auto of = [&](int n, float times, float plus) {
+                        return fmaf(fmaf(x[j][0][n / 2][i * 2 + n % 2], scale[i], mean[i]), times, plus);
+                    };
+                    words[i] = pack(of(0, weight.x, bias.x), of(1, weight.y, bias.y));
+                    words[2 + i] = pack(of(2, weight.z, bias.z), of(3, weight.w, bias.w));
+                }
+                store_shared(own + (j * 2 + m) * 512, words);
+            }
+            // The other 16 come in front.
+#pragma unroll
+            for (int j = 0; j < STEPS; j++)
+#pragma unroll
+                for (int n = 0; n < 2; n++)
+#pragma unroll
+                    for (int i = 0; i < 4; i++) {
+                        float front = x[j][0][n][i];
+                        x[j][0][n][i] = x[j][1][n][i], x[j][1][n][i] = front;
+                    }
+        }
+    }
+    /// What `normalize` wrote, as left factor of a step.
+    __device__ __forceinline__ void load_normed(u32 (&left)[2][4], int step) const {
+        load_shared(left[0], own + step * 1024);
+        load_shared(left[1], own + step * 1024 + 512);
+    }
+};
