@@ -5,6 +5,7 @@
 // | kernel               | tile    | threads | input at a time | shared bytes  | registers |
 // |----------------------|---------|---------|-----------------|---------------|-----------|
 // | preprocess_bicubic_* | 64 x 16 | 256     | 32 rows         | 9 728, 11 264 | 64        |
+// | preprocess_tiles_f16 | 64 x 32 | 256     | all             | 34 880        | 64        |
 // | preprocess_columns_* | 64 x 16 | 256     | 64 columns      | 5 632, 7 168  | 64        |
 // | preprocess_linear_*  | 64 x 16 | 256     | 32 rows         | 24 576        | 72        |
 //
@@ -16,11 +17,13 @@
 //
 //   bicubic   Pillow's: 22-bit fixed-point weights, each pass rounded to bytes, then the value of each
 //             byte looked up.
+//   tiles     the same, where a tile's input fits into shared memory (preprocess_tiles.cuh).
 //   columns   the same with the columns first, which gives other bytes.
 //   linear    float weights in the reference's order of operations: torchvision's antialiased
 //             bilinear, or the plain one.
 #include "common.cuh"
 #include "preprocess.cuh"
+#include "preprocess_tiles.cuh"
 
 namespace {
 
@@ -301,6 +304,14 @@ __device__ __forceinline__ void linear(const u8* __restrict__ frame, T* __restri
     }
 BICUBIC(preprocess_bicubic_f16, u16)
 BICUBIC(preprocess_bicubic_f32, u32)
+
+extern "C" __global__ void __launch_bounds__(256, 4)
+    preprocess_tiles_f16(const u32* frame, u16* image, const u32* values, const Span* spans_x,
+                         const Taps4* taps_x, i32 groups_x, const Span* spans_y, const Taps4* taps_y,
+                         i32 groups_y, i32 width, i32 height, i32 side) {
+    bicubic_tile(frame, image, values, spans_x, taps_x, groups_x, spans_y, taps_y, groups_y, width, height,
+                 side);
+}
 
 #define COLUMNS(NAME, T)                                                                                     \
     extern "C" __global__ void __launch_bounds__(256)                                                        \

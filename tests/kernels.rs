@@ -86,6 +86,7 @@ fn every_kernel_equals_the_cpu_bit_for_bit() {
         }
     }
     let others = [
+        ("preprocess tiles f16", 8),
         ("mask", 10),
         ("mask counts", 50),
         ("bank inputs", 6),

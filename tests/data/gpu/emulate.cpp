@@ -34,6 +34,7 @@ void run(const Kernel& kernel, const Launch& of, void** values) {
 const Kernel KERNELS[] = {
     KERNEL(preprocess_bicubic_f16),
     KERNEL(preprocess_bicubic_f32),
+    KERNEL(preprocess_tiles_f16),
     KERNEL(preprocess_columns_f16),
     KERNEL(preprocess_columns_f32),
     KERNEL(preprocess_linear_f16),

@@ -76,6 +76,22 @@ inline unsigned __float_as_uint(float value) {
 }
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 inline int __popcll(unsigned long long word) { return __builtin_popcountll(word); }
+// Four of the eight bytes of two words, lower ones first, each named by three bits.
+inline unsigned __byte_perm(unsigned low, unsigned high, unsigned names) {
+    const uint64_t both = (uint64_t)high << 32 | low;
+    unsigned word = 0;
+    for (int i = 0; i < 4; i++) word |= (unsigned)(both >> 8 * (names >> 4 * i & 7) & 255) << 8 * i;
+    return word;
+}
+// The dot product of four bytes and four bytes of weights, which may have a sign.
+inline unsigned host_dot4(unsigned bytes, unsigned weights, bool with_sign) {
+    int sum = 0;
+    for (int i = 0; i < 4; i++) {
+        const unsigned weight = weights >> 8 * i & 255;
+        sum += (int)(bytes >> 8 * i & 255) * (with_sign ? (int)(signed char)weight : (int)weight);
+    }
+    return (unsigned)sum;
+}
 inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
     return (unsigned)(((uint64_t)high << 32 | low) >> (shift & 31));
 }

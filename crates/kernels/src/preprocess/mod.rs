@@ -7,6 +7,7 @@ nearest, ties to even.
 */
 
 pub(crate) mod selftest;
+mod tiles;
 
 use anyhow::{Result, ensure};
 use half::f16;
@@ -18,6 +19,7 @@ use crate::constants::constant;
 use crate::kernel::arguments;
 use cuda::module::{Function, Launch};
 use cuda::{Gpu, Pinned, Stream, View};
+use tiles::{Tiles, UNIT};
 use vos::geometry::Geometry;
 use vos::preprocess::{linear, pillow, tables};
 
@@ -35,6 +37,8 @@ pub struct Preprocess {
     function: Function,
     grid: Launch,
     form: Form,
+    /// Where all that a tile takes fits into shared memory.
+    tiled: Option<Tiled>,
     /// Sizes and places, the last arguments of either kernel.
     sizes: [i32; 7],
     frame_bytes: usize,
@@ -49,6 +53,18 @@ pub enum Frame<'a> {
     Device(&'a View),
     /// In host memory, which the device reads in place.
     Pinned(&'a mut Pinned),
+}
+
+/// The kernel of tiles that take all of their input, with its tables.
+#[derive(Debug)]
+struct Tiled {
+    function: Function,
+    grid: Launch,
+    values: View,
+    /// Spans and taps.
+    x: [View; 2],
+    y: [View; 2],
+    groups: [i32; 2],
 }
 
 /// The arguments between the image and the sizes.
@@ -104,7 +120,11 @@ impl Preprocess {
         for (to, from) in counted.iter_mut().zip(sizes) {
             *to = int(from, "a side")?;
         }
+        let tiles = matches!((&form, element), (Form::Bicubic { .. }, Element::F16));
+        let tiles = Tiles::of(geometry).filter(|_| tiles);
+        let tiled = |tiles: Tiles| Tiled::new(gpu, kernels, &tiles, mean, std, stream);
         Ok(Self {
+            tiled: tiles.map(tiled).transpose()?,
             function: kernels.function(Topic::Preprocess, name)?,
             grid: Launch {
                 grid: (blocks(side, TILE.0)?, blocks(side, TILE.1)?, 1),
@@ -144,6 +164,10 @@ impl Preprocess {
     fn launch(&self, frame: &View, image: &View, stream: &Stream) -> Result<()> {
         need(frame, self.frame_bytes, 4, "the frame")?;
         need_exactly(image, self.image_bytes, 2 * self.element.bytes(), "the network's input")?;
+        let whole_units = (frame.address() as usize).is_multiple_of(UNIT);
+        if let Some(tiled) = self.tiled.as_ref().filter(|_| whole_units) {
+            return tiled.launch(frame, image, self.sizes, stream);
+        }
         let args = match &self.form {
             Form::Bicubic { values, x: [a, b], groups, y: [c, d, e], longest } => arguments!(
                 ["preprocess_bicubic_*"];
@@ -175,6 +199,60 @@ impl Preprocess {
     }
 }
 
+impl Tiled {
+    fn new(
+        gpu: &Gpu,
+        kernels: &Kernels,
+        tiles: &Tiles,
+        mean: [f32; 3],
+        std: [f32; 3],
+        stream: &Stream,
+    ) -> Result<Self> {
+        let mut made = Tables::default();
+        let values = made.words(halves(&tables(mean, std).concat()));
+        let places = [&tiles.x, &tiles.y].map(|axis| {
+            let taps = axis.taps.iter().flatten().map(|word| word.to_le_bytes());
+            [made.ints(axis.spans.iter().flatten().copied()), made.words(taps)]
+        });
+        let view = made.upload(gpu, stream)?;
+        let parts = |[spans, taps]: &[Place; 2]| -> Result<[View; 2]> {
+            Ok([spans.of(&view)?, taps.of(&view)?])
+        };
+        Ok(Self {
+            function: kernels.function(Topic::Preprocess, "preprocess_tiles_f16")?,
+            grid: tiles.launch()?,
+            values: values.of(&view)?,
+            x: parts(&places[0])?,
+            y: parts(&places[1])?,
+            groups: [int(tiles.x.groups, "a support")?, int(tiles.y.groups, "a support")?],
+        })
+    }
+
+    /// Of a frame that begins at a multiple of 16 bytes.
+    fn launch(&self, frame: &View, image: &View, sizes: [i32; 7], stream: &Stream) -> Result<()> {
+        let Self { values, x: [spans_x, taps_x], y: [spans_y, taps_y], groups, .. } = self;
+        let [width, height, side, ..] = sizes;
+        let args = arguments!(
+            ["preprocess_tiles_f16"];
+            Views[5]([frame, image, values, spans_x, taps_x]),
+            I32(groups[0]),
+            Views[2]([spans_y, taps_y]),
+            I32(groups[1]),
+            Ints[3]([width, height, side]),
+        );
+        // SAFETY: the arguments are the kernel's own. Spans lie inside the frame and take no more
+        // rows and bytes than its shared memory holds (`Tiles::of`), and there are taps for each
+        // output of the grid's tiles. Image and frame were measured by the caller.
+        unsafe { self.function.launch(self.grid, &args, stream) }?;
+        Ok(())
+    }
+}
+
+/// The values of bytes as halves.
+fn halves(values: &[f32]) -> impl Iterator<Item = [u8; 2]> {
+    values.iter().map(|value| f16::from_f32(*value).to_le_bytes())
+}
+
 fn bicubic(
     gpu: &Gpu,
     geometry: &Geometry,
@@ -192,7 +270,7 @@ fn bicubic(
     let mut made = Tables::default();
     let values = match element {
         Element::F32 => made.floats(values),
-        Element::F16 => made.words(values.iter().map(|v| f16::from_f32(*v).to_le_bytes())),
+        Element::F16 => made.words(halves(&values)),
     };
     let y_places = [made.ints(y.first), made.ints(y.count), made.ints(padded(&rows, y.longest))];
     if pillow::columns_first((width, height), (content.width, content.height)) {

@@ -2,20 +2,21 @@
 The preprocessing kernels against `crates/vos/src/preprocess`.
 */
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use half::f16;
 
-use crate::selftest::{Bench, Checked, Topic, bytes_of, row};
+use super::tiles::Tiles;
+use crate::selftest::{Bench, Checked, POISON, Topic, bytes_of, compare, each_of, row};
 use crate::{Filter, Frame, Preprocess};
 use GeometryKind::{Letterbox, Stretch};
-use cuda::Element;
+use cuda::{Element, Stream};
 use vos::decode::RgbImage;
 use vos::geometry::{Geometry, GeometryKind};
 use vos::noise::Noise;
 use vos::preprocess::{IMAGENET_MEAN, IMAGENET_STD, Preprocessor, linear};
 
 /// Frame width and height, side of the input, and how the one fits into the other.
-const CASES: [(usize, usize, usize, GeometryKind); 19] = [
+const CASES: [(usize, usize, usize, GeometryKind); 20] = [
     (1, 1, 1, Stretch),
     (1, 1, 17, Stretch),
     (1, 9, 33, Letterbox),
@@ -32,6 +33,7 @@ const CASES: [(usize, usize, usize, GeometryKind); 19] = [
     (3, 4321, 16, Letterbox),
     (640, 360, 256, Letterbox),
     (854, 480, 1024, Stretch),
+    (854, 480, 512, Stretch),
     (1920, 1080, 1024, Stretch),
     (3840, 2160, 1024, Letterbox),
     // Pillow resizes these along the columns first.
@@ -47,6 +49,9 @@ const DRAWN: usize = 12;
 const LONGEST: f64 = 100.0;
 
 const ELEMENTS: [(Element, &str); 2] = [(Element::F32, "f32"), (Element::F16, "f16")];
+
+/// The rows of tiles whose input fits into shared memory: bicubic, of halves.
+const TILED: &str = "preprocess tiles f16";
 
 const FILTERS: [(Filter, &str); 3] = [
     (Filter::PillowBicubic, "bicubic"),
@@ -70,7 +75,10 @@ pub(crate) const TOPIC: Topic = Topic {
 fn judge(bench: &Bench) {
     let rows = FILTERS.len() * ELEMENTS.len();
     let all = CASES.into_iter().chain(drawn(bench.seed));
-    let cases = bench.planned(all, |(_, _, side, _)| (3 * side * side, rows));
+    let cases = bench.planned(all, |(width, height, side, kind)| {
+        let tiled = Tiles::of(&Geometry::new(*kind, *width, *height, *side)).is_some();
+        (3 * side * side, rows + usize::from(tiled))
+    });
     let seed = bench.seed;
     bench.each(
         &cases,
@@ -78,11 +86,18 @@ fn judge(bench: &Bench) {
         |_, given| {
             for ((filter, word), expected) in FILTERS.iter().zip(&given.expected) {
                 for (element, suffix) in ELEMENTS {
-                    let checked = match expected {
-                        Ok(expected) => check(bench, &given, *filter, element, expected),
-                        Err(error) => Err(anyhow::anyhow!("{error:#}")),
-                    };
-                    bench.found(row(&format!("preprocess {word} {suffix}"), &given.case, checked));
+                    let name = format!("preprocess {word} {suffix}");
+                    let bicubic = (*filter, element) == (Filter::PillowBicubic, Element::F16);
+                    if bicubic && Tiles::of(&given.geometry).is_some() {
+                        let both = each_of(of_tiles(bench, &given, expected));
+                        for (name, checked) in [name.as_str(), TILED].iter().zip(both) {
+                            bench.found(row(name, &given.case, checked));
+                        }
+                        continue;
+                    }
+                    let checked = expected_of(expected)
+                        .and_then(|expected| check(bench, &given, *filter, element, expected));
+                    bench.found(row(&name, &given.case, checked));
                 }
             }
         },
@@ -126,6 +141,36 @@ fn reference(geometry: &Geometry, filter: Filter, frame: &RgbImage) -> Result<Ve
     let mut values = Vec::new();
     Preprocessor::new(geometry, mean, std).run(frame, &mut values)?;
     Ok(values)
+}
+
+fn expected_of(expected: &Result<Vec<f32>>) -> Result<&[f32]> {
+    expected.as_deref().map_err(|error| anyhow::anyhow!("{error:#}"))
+}
+
+/// The kernel for any size and that of tiles, with times that are taken in turn.
+fn of_tiles(bench: &Bench, given: &Given, expected: &Result<Vec<f32>>) -> Result<[Checked; 2]> {
+    let expected = bytes_of(expected_of(expected)?, |value| f16::from_f32(*value).to_le_bytes());
+    let (filter, element, stream) = (Filter::PillowBicubic, Element::F16, &bench.stream);
+    let make = || {
+        let (mean, std, kernels) = (IMAGENET_MEAN, IMAGENET_STD, &bench.kernels);
+        Preprocess::new(bench.gpu, kernels, &given.geometry, filter, element, mean, std, stream)
+    };
+    let (mut any, tiled) = (make()?, make()?);
+    ensure!(tiled.tiled.is_some(), "the kernel of tiles does not take these sizes");
+    any.tiled = None;
+    let input = bench.put(&given.frame.data)?;
+    let image = bench.poisoned(any.image_bytes())?;
+    let one = |made: &Preprocess| -> Result<Checked> {
+        image.fill(POISON, stream)?;
+        made.enqueue(Frame::Device(&input), &image, stream)?;
+        compare(&image.download(stream)?, &expected, element.bytes())
+    };
+    let both = [one(&any)?, one(&tiled)?];
+    let ways = [&any, &tiled].map(|made| {
+        let (input, image) = (&input, &image);
+        move |stream: &Stream| made.enqueue(Frame::Device(input), image, stream)
+    });
+    bench.timed_in_turn(both, ways)
 }
 
 fn check(
