@@ -8,8 +8,8 @@ read twice and written once, and nothing else but weights is read.
 
 | kernel          | columns, heads | threads | shared memory | registers | weights of a block |
 |-----------------|----------------|---------|---------------|-----------|--------------------|
-| hiera_block_96  | 96, 1          | 128     | 93 504        | 213       | 226 KB             |
-| hiera_block_112 | 112, 2         | 128     | 79 680        | 248       | 310 KB             |
+| hiera_block_96  | 96, 1          | 128     | 93 504        | 225       | 226 KB             |
+| hiera_block_112 | 112, 2         | 128     | 79 680        | 250       | 310 KB             |
 
 A block of threads has two windows, and a warp 32 tokens, four lines of a window. The tensor cores
 are fed from shared memory: with 32 tokens a warp each fragment of weights serves four instructions,
@@ -26,9 +26,11 @@ them are the biases of the 16 columns.
 The residual is in the accumulators of projection and MLP, which begin as what they are added to. A
 lane has four neighbouring columns of each 16: the weights' depth is in that order, too, so that
 what a norm or GELU gives is a left factor as it is. A norm's output goes through the warp's own
-shared memory, where a lane reads what it wrote; with 112 columns the MLP reads two steps of it
-there again, since the registers are full. Queries take the same place, and what they attend to
-replaces them.
+shared memory, where a lane reads what it wrote. Queries take the same place, and what they attend
+to replaces them.
+
+The MLP computes 16 hidden columns while the 16 before go through GELU: the instructions fill each
+other's gaps, and one barrier serves two units.
 
 Queries of 56 columns are padded to 64 by weights of zero. A row of keys is followed by its values,
 so that the padding meets finite numbers.
@@ -61,8 +63,6 @@ public:
     // From a token to the next; both an odd number of 16 bytes, for ldmatrix.
     static constexpr int OWN_PITCH = COLUMNS * 2 + 16, KEY_PITCH = DEPTH * 4 + 16;
     static constexpr int SHARED = SLOTS * UNIT + WINDOWS * KEYS * (OWN_PITCH + KEY_PITCH);
-    /// Steps of the MLP's left factor that registers have room for beside the residual.
-    static constexpr int HELD = COLUMNS == 96 ? STEPS : 5;
     static_assert(COLUMNS % STEP == 0 && 2 * DEPTH % TILE == 0 && OWN_PITCH / 16 % 2 && KEY_PITCH / 16 % 2, "sizes");
     static_assert(2 * STEPS * 32 * 16 <= ROWS * OWN_PITCH && SHARED <= 99 * 1024, "shared memory");
 
@@ -93,21 +93,13 @@ private:
         }
     }
 
-    /// Adds the products of the normed tokens with a unit's 16 columns. Only steps below HERE are in
-    /// registers.
-    template <int HERE>
+    /// Adds the products of the normed tokens with a unit's 16 columns.
     __device__ __forceinline__ void multiply_unit(Sums& sums, const u32 (&normed)[STEPS][2][4], u32 unit) const {
 #pragma unroll
         for (int step = 0; step < STEPS; step++) {
             u32 b[4];
             load_shared(b, unit + step * FRAGMENTS + lane * 16);
-            if (step < HERE) {
-                multiply(sums, normed[step], b);
-            } else {
-                u32 left[2][4];
-                tokens.load_normed(left, step);
-                multiply(sums, left, b);
-            }
+            multiply(sums, normed[step], b);
         }
     }
 
@@ -118,10 +110,10 @@ private:
         u32 key = keys + (half + row) * KEY_PITCH + pair;
 #pragma unroll 1
         for (int tile = 0; tile < HEAD_TILES; tile++) {
-            u32 unit = ring.take();
+            u32 unit = ring.template take<1>();
             Sums sums;
             begin_with(sums, unit);
-            multiply_unit<STEPS>(sums, normed, unit);
+            multiply_unit(sums, normed, unit);
             bool asks = tile < QUERY_TILES;
             u32 to = asks ? query : key, pitch = asks ? OWN_PITCH : KEY_PITCH;
             (asks ? query : key) += TILE * 2;
@@ -211,28 +203,35 @@ private:
     /// at a time. One loop for both: half as much PTX.
     __device__ __forceinline__ void add(Sums (&x)[STEPS], const u32 (&normed)[STEPS][2][4], int phase) {
         u32 from = left_of(own, OWN_PITCH, lane);
-        int steps = phase == 0 ? STEPS : CHUNKS;
+        int last = phase == 0 ? STEPS - 1 : CHUNKS;
+        Sums hidden;
+        begin(hidden, make_float4(0.0f, 0.0f, 0.0f, 0.0f));
 #pragma unroll 1
-        for (int step = 0; step < steps; step++, from += STEP * 2) {
+        for (int step = 0; step <= last; step++, from += STEP * 2) {
             forget(phase);  // so that this stays one loop
-            u32 left[2][4];
+            u32 left[2][4], unit = ring.template take<2>(), down = unit;
             if (phase == 0) {
                 load_left(left, from, OWN_PITCH);
             } else {
-                u32 unit = ring.take();
-                Sums hidden;
-                begin_with(hidden, unit);
-                multiply_unit<HELD>(hidden, normed, unit);
+                // The next columns and the last ones in one: their instructions fill each other's
+                // gaps. At first the last ones are zeros, and at the end nobody needs the next.
+                if (step > 0 && step < last) down = ring.take_another();
+                Sums next;
+                begin_with(next, unit);
+                multiply_unit(next, normed, unit);
 #pragma unroll
                 for (int m = 0; m < 2; m++)
 #pragma unroll
-                    for (int n = 0; n < 2; n++)
+                    for (int n = 0; n < 2; n++) {
 #pragma unroll
                         for (int i = 0; i < 2; i++)
                             left[m][n * 2 + i] =
                                 pack(gelu(hidden[m][n][i * 2]), gelu(hidden[m][n][i * 2 + 1]));
+#pragma unroll
+                        for (int i = 0; i < 4; i++) hidden[m][n][i] = next[m][n][i];
+                    }
             }
-            add_step(x, left, ring.take());
+            if (phase == 0 || step > 0) add_step(x, left, down);
         }
     }
 

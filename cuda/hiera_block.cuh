@@ -26,7 +26,7 @@ constexpr int WINDOW = 8, KEYS = WINDOW * WINDOW;  // side of a window; its toke
 constexpr int WINDOWS = THREADS / KEYS;            // of a block: a thread for each token
 constexpr int FRAGMENTS = PACKED * 2;              // bytes of 16 columns of a step, all lanes
 constexpr int BIASES = TILE * 4;                   // bytes of a unit's
-constexpr int AHEAD = 4, SLOTS = AHEAD + 1;        // units that are on the way; of the ring
+constexpr int AHEAD = 3, SLOTS = AHEAD + 2;        // units that are on the way; of the ring
 constexpr int LINE = 128;                          // bytes of a prefetch
 constexpr float NORM_EPSILON = 1e-6f;
 static_assert(WARPS * ROWS == WINDOWS * KEYS, "a warp has half a window");
@@ -41,7 +41,8 @@ struct BlockProblem {
     int lines, grid;
 };
 
-/// The ring of UNITS units of UNIT bytes.
+/// The ring of UNITS units of UNIT bytes: while AHEAD of them are on the way, all warps may read
+/// two.
 template <int UNIT, int UNITS>
 class Ring {
     u32 first, next;
@@ -54,7 +55,8 @@ class Ring {
 #pragma unroll
             for (int i = 0; i < (UNIT / 16 + THREADS - 1) / THREADS; i++) {
                 int at = i * THREADS + (int)threadIdx.x;
-                if ((i + 1) * THREADS <= UNIT / 16 || at < UNIT / 16) copy16(to + at * 16, units + (u32)(fetched + at * 16), true);
+                if ((i + 1) * THREADS <= UNIT / 16 || at < UNIT / 16)
+                    copy16(to + at * 16, units + (u32)(fetched + at * 16), true);
             }
         copies_commit();
         fetched += UNIT;
@@ -67,14 +69,19 @@ public:
 #pragma unroll 1
         for (int i = 0; i < AHEAD; i++) fetch(shared + i * UNIT);
     }
-    /// Waits for the next unit, and asks for one in the place of that before it, which all warps
-    /// have read by then.
+    /// Waits for the next one or two units, takes the first, and asks for one in the place of that
+    /// two before it, which all warps have read by then.
+    template <int WAITS_FOR>
     __device__ __forceinline__ u32 take() {
-        copies_wait<AHEAD - 1>();
+        copies_wait<AHEAD - WAITS_FOR>();
         block_barrier();
-        u32 at = next, last = first + (SLOTS - 1) * UNIT;
-        fetch(at == first ? last : at - UNIT);
-        next = at == last ? first : at + UNIT;
+        return take_another();
+    }
+    /// The unit behind it, if `take` has waited for two.
+    __device__ __forceinline__ u32 take_another() {
+        u32 at = next, to = at + AHEAD * UNIT, end = first + SLOTS * UNIT;
+        fetch(to < end ? to : to - SLOTS * UNIT);
+        next = at + UNIT < end ? at + UNIT : first;
         return at;
     }
 };

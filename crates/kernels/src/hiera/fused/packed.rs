@@ -129,9 +129,14 @@ pub(super) fn units(shape: &Shape, weights: &HieraWeights) -> Result<Vec<u8>> {
     for first in (0..columns).step_by(TILE) {
         units.columns(&proj, first);
     }
-    for first in (0..hidden).step_by(TILE) {
-        units.rows(&up, |at| Some(first + at));
-        units.columns(&down, first);
+    // The next columns of the hidden layer come in front of what takes the last ones.
+    for first in (0..=hidden).step_by(TILE) {
+        if first < hidden {
+            units.rows(&up, |at| Some(first + at));
+        }
+        if let Some(last) = first.checked_sub(TILE) {
+            units.columns(&down, last);
+        }
     }
     Ok(units.0)
 }
