@@ -11,6 +11,7 @@ The blocks compute on random tokens: constant ones flip few bits, so that the ca
 and clocks higher than in a clip.
 */
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -33,9 +34,9 @@ mod trials;
 /// programmatic dependent launch, and those of whole blocks. A build writes them into the manifest, so that a program with
 /// other kernels autotunes again.
 pub fn autotuned_kernels(gpu: &Gpu) -> Vec<&'static str> {
-    let gemms = gemm::kernel_names(gpu);
-    let layernorm = (!gemms.is_empty()).then_some(LAYERNORM_PDL);
-    gemms.into_iter().chain(layernorm).chain(SHAPES.iter().map(|shape| shape.kernel)).collect()
+    let layernorm = gpu.runs_hopper_kernels().then_some(LAYERNORM_PDL);
+    let blocks = SHAPES.iter().map(|shape| shape.kernel);
+    gemm::kernel_names(gpu).into_iter().chain(layernorm).chain(blocks).collect()
 }
 
 /// The seed of the random tokens.
@@ -90,7 +91,7 @@ struct BlockClock<'a> {
     events: [Event; 2],
     tokens: &'a View,
     random: Vec<f32>,
-    until: Instant,
+    until: Cell<Instant>,
 }
 
 impl<'a> Clock for BlockClock<'a> {
@@ -119,7 +120,7 @@ impl<'a> Clock for BlockClock<'a> {
     }
 
     fn is_up(&self) -> bool {
-        Instant::now() >= self.until
+        Instant::now() >= self.until.get()
     }
 }
 
@@ -130,7 +131,8 @@ fn random_tokens(count: usize) -> Vec<f32> {
 
 /// Autotunes a trunk, whatever was chosen before. Nothing else should run on the GPU. Takes some
 /// seconds, and not much longer than `within`: a GEMM without a trial by then keeps cuBLASLt's
-/// heuristic.
+/// heuristic. Half of this time is left to the GEMM kernels and the steps behind them, a quarter to
+/// the latter: a slow GPU could need all of it for cuBLASLt's algorithms.
 ///
 /// # Errors
 /// As [`TrunkExecutor::new`], or another error of the driver.
@@ -141,13 +143,16 @@ pub fn autotune(gpu: &Gpu, source: &TrunkSource, within: Duration) -> Result<Cho
     alone.executor.grow_workspace(gpu)?;
     let tokens = alone.maps.first().context("a trunk without stages")?;
     let executor = &alone.executor;
+    let begun = Instant::now();
+    let has_kernels = executor.gemm_impls().any(|gemm| !gemm.kernels().is_empty());
+    let first_part = if has_kernels { within / 2 } else { within };
     let clock = BlockClock {
         executor,
         stream: &stream,
         events: [gpu.event()?, gpu.event()?],
         tokens,
         random: random_tokens(tokens.len() / size_of::<f32>()),
-        until: Instant::now() + within,
+        until: Cell::new(begun + first_part),
     };
     // First the kernels of a block one by one, which are what a fused one is compared with.
     executor.use_fused_blocks(false);
@@ -157,7 +162,11 @@ pub fn autotune(gpu: &Gpu, source: &TrunkSource, within: Duration) -> Result<Cho
     for gemm in executor.cublaslt() {
         tune_algorithm(&mut trials, gemm)?;
     }
+    let mut all_tried = !clock.is_up();
+    clock.until.set(begun + within * 3 / 4);
     tune_gemm_impls(&mut trials, &executor.gemm_impls().collect::<Vec<&GemmImpl>>())?;
+    all_tried &= !clock.is_up();
+    clock.until.set(begun + within);
     let fuse = |kernel: &str, fused| executor.fuse(kernel, fused);
     let separate = tune_fused(&mut trials, &executor.fused_kernels(), fuse)?;
     // Last, as it depends on the chosen kernels.
@@ -165,7 +174,7 @@ pub fn autotune(gpu: &Gpu, source: &TrunkSource, within: Duration) -> Result<Cho
         executor.use_pdl(kinds);
     })?;
     let us = trials.before_and_after(&mut first)?;
-    if clock.is_up() {
+    if clock.is_up() || !all_tried {
         log::warn!(
             "autotuning the trunk's GEMMs stopped after {} s; those without a trial keep \
              cuBLASLt's heuristic",

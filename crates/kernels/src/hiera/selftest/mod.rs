@@ -4,6 +4,7 @@ are compared with float64 on the host: GELU for every f16, LayerNorm and window 
 sample of a large shape. The slice of attention has the cases of global attention.
 */
 
+mod any_gpu_trunk;
 mod block;
 mod layernorm_pdl;
 mod stem;

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 
 use super::super::fused::Shape;
 use super::super::{StandaloneTrunk, TrunkSource, autotune};
-use super::{DRAWN, bytes_of_halves, drawn, halves, repeated, whole_encoder};
+use super::{DRAWN, any_gpu_trunk, bytes_of_halves, drawn, halves, repeated, whole_encoder};
 use crate::Source;
 use crate::gemm::{GemmKernels, GemmLayerNormKernels};
 use crate::neck;
@@ -36,7 +36,7 @@ const CUSTOM_PDL: &str = "trunk whole, other custom kernels, early";
 
 /// Time of autotuning: enough to choose other algorithms and kernels than the first, which is
 /// checked here.
-const BUDGET: Duration = Duration::from_millis(500);
+pub(super) const BUDGET: Duration = Duration::from_millis(500);
 /// Limit of the relative difference between algorithms and kernels.
 const ALIKE: f64 = 2e-3;
 /// Timed replays, at most: a trunk takes milliseconds.
@@ -172,6 +172,7 @@ pub(crate) const TOPIC: Topic = Topic {
         Source::GemmHopperGelu192,
         Source::GemmHopperBias,
         Source::AttentionClusterHopper,
+        Source::Gemm,
         Source::AttentionHopper,
         Source::Attention,
         Source::HieraStem,
@@ -193,7 +194,7 @@ fn judge(bench: &Bench) -> Result<(), String> {
     let custom = [(CUSTOM, false, PdlKernels::default()), (CUSTOM_PDL, true, PdlKernels::ALL)];
     let custom = if gemms || norms { &custom[..] } else { &[] };
     let cases = bench.planned(&MODELS, |model| {
-        let rows = if model.is_fused() { 6 } else { 3 };
+        let rows = if model.is_fused() { 6 } else { 3 } + any_gpu_trunk::rows(bench, model.name);
         (model.grid * model.grid * model.columns, rows + custom.len())
     });
     let seed = bench.seed;
@@ -261,6 +262,7 @@ fn judge(bench: &Bench) -> Result<(), String> {
             });
             bench.found(row(name, model.name, checked));
         }
+        any_gpu_trunk::judge(bench, &source, model.name);
     });
     Ok(())
 }
@@ -336,7 +338,7 @@ impl Drawn {
 
 /// Other algorithms and kernels round differently, up to 48 blocks deep; the difference is far
 /// smaller than that of one wrong GEMM.
-fn alike(found: &[f32], first: &[f32]) -> Result<()> {
+pub(super) fn alike(found: &[f32], first: &[f32]) -> Result<()> {
     ensure!(found.len() == first.len(), "there is nothing to compare with");
     let square = |values: &mut dyn Iterator<Item = f32>| -> f64 {
         values.map(|value| f64::from(value).powi(2)).sum()
@@ -352,7 +354,11 @@ fn alike(found: &[f32], first: &[f32]) -> Result<()> {
     Ok(())
 }
 
-fn check(bench: &Bench, alone: &StandaloneTrunk, tokens_after: &mut Vec<f32>) -> Result<Checked> {
+pub(super) fn check(
+    bench: &Bench,
+    alone: &StandaloneTrunk,
+    tokens_after: &mut Vec<f32>,
+) -> Result<Checked> {
     let (StandaloneTrunk { executor, maps }, stream) = (alone, &bench.stream);
     let values = drawn(bench.seed, "trunk tokens");
     let floats = bytes_of(&values[..DRAWN], |value| value.to_le_bytes());

@@ -1,21 +1,22 @@
 /*!
-Cases of GEMM, residual add and LayerNorm: by cuBLASLt, then the LayerNorm's kernel; and on Hopper
-by each kernel that fuses both. Residual and norm are compared with float64 on the host, for a
+Cases of GEMM, residual add and LayerNorm: by cuBLASLt, then the LayerNorm's kernel; and by each
+kernel that fuses both, on Hopper also the one for any GPU. Residual and norm are compared with float64 on the host, for a
 sample of rows; a fused kernel's also with all of cuBLASLt's. If N = K the norm's output also lies
 over the tokens, as in a trunk.
 */
 
 mod data;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use zerocopy::IntoBytes;
 
 use super::super::{GemmLayerNormKernels, GemmLayerNormOperands};
+use super::gpus;
 use crate::HieraKernels;
 use crate::selftest::{Bench, Checked, Limits, POISON, Planned, row};
 use cuda::Element;
 use cuda::cublaslt::{CublasLt, Matmul, MatmulShape};
-use cuda::{LaunchMode, Stream, View};
+use cuda::{Gpu, LaunchMode, Stream, View};
 use data::{Came, Case, Data, Expected};
 
 /// The name of cuBLASLt's rows; a fused kernel's row has the kernel's name.
@@ -33,13 +34,15 @@ const LINE: usize = 128;
 /// The cases, and their kernels.
 pub(super) struct Cases {
     kernels: HieraKernels,
-    fused: Option<GemmLayerNormKernels>,
+    /// For this GPU, and on Hopper the one for any GPU.
+    fused: Vec<GemmLayerNormKernels>,
     cases: Vec<Planned<Case>>,
 }
 
 impl Cases {
     pub fn new(bench: &Bench, kernels: &HieraKernels) -> Self {
-        let fused = GemmLayerNormKernels::load_if_supported(bench.gpu, |_, _| true);
+        let load = |gpu: Gpu| GemmLayerNormKernels::load_if_supported(&gpu, |_, _| true);
+        let fused: Vec<GemmLayerNormKernels> = gpus(bench.gpu).filter_map(load).collect();
         let cases = bench.planned(data::cases(), |Case { sizes: [m, n, k], .. }| {
             let names = fused.iter().flat_map(|fused| fused.names(*n, *k)).count();
             (m * n, bench.theirs() + names)
@@ -81,10 +84,12 @@ impl Cases {
             });
             found(NAME, Some(lt.to_string()), first);
         }
-        for name in self.fused.iter().flat_map(|fused| fused.names(n, k)) {
-            let one = |stream: &Stream| setting.one(self.fused.as_ref(), name, stream);
-            let checked = setting.check(bench, theirs.as_ref(), one);
-            found(name, None, checked.map(|(checked, _)| checked));
+        for fused in &self.fused {
+            for name in fused.names(n, k) {
+                let one = |stream: &Stream| setting.one(fused, name, stream);
+                let checked = setting.check(bench, theirs.as_ref(), one);
+                found(name, None, checked.map(|(checked, _)| checked));
+            }
         }
     }
 }
@@ -159,9 +164,7 @@ impl Setting {
     }
 
     /// One kernel.
-    fn one(&self, fused: Option<&GemmLayerNormKernels>, name: &str, stream: &Stream) -> Result<()> {
-        let fused =
-            fused.context("there are no kernels that multiply, add and normalise at once")?;
+    fn one(&self, fused: &GemmLayerNormKernels, name: &str, stream: &Stream) -> Result<()> {
         let prefetch = self.prefetch()?;
         let operands = GemmLayerNormOperands {
             a: &self.a,
