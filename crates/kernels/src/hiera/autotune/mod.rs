@@ -31,8 +31,8 @@ use vos::noise::Noise;
 mod trials;
 
 /// Names of the kernels that autotuning tries on this GPU: the GEMM kernels, the LayerNorm with
-/// programmatic dependent launch, and those of whole blocks. A build writes them into the manifest, so that a program with
-/// other kernels autotunes again.
+/// programmatic dependent launch, and those of whole blocks. A build writes them into the manifest,
+/// so that a program with other kernels autotunes again.
 pub fn autotuned_kernels(gpu: &Gpu) -> Vec<&'static str> {
     let layernorm = gpu.runs_hopper_kernels().then_some(LAYERNORM_PDL);
     let blocks = SHAPES.iter().map(|shape| shape.kernel);
