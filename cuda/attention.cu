@@ -7,7 +7,7 @@ on the chip.
 
 | instance            | WIDTH, DV | queries x keys | stages | threads | shared bytes | registers |
 |---------------------|-----------|----------------|--------|---------|--------------|-----------|
-| attention_cross     | 256, 64   | 128 x 64       | 4      | 128     | 98 816       | 218       |
+| attention_cross     | 256, 64   | 128 x 32       | 2 x 4  | 256     | 98 816       | 237       |
 | attention_self      | 256, 256  | 128 x 64       | 4      | 256     | 98 816       | 229       |
 | attention_heads_64  | 64, 64    | 128 x 64       | 4      | 128     | 49 664       | 218       |
 | attention_heads_80  | 80, 80    | 128 x 32       | 4      | 128     | 49 408       | 190       |
@@ -31,36 +31,43 @@ The limit: a warp of 16 queries reads a byte of K from shared memory for 8 multi
 bytes a clock just the tensor cores' rate on GA100; warps of 32 queries (ROW_BLOCKS = 2) halve that
 traffic.
 
+attention_cross has two groups of four warps (GROUPS; one in a launch of 128 threads) with the same
+queries, which take the tiles in turn, each with its own ring, barriers and softmax; the end adds up
+what they found. So each scheduler has two warps: one multiplies while the other computes its
+softmax. By count, of sm 80 and 87 (1024 multiply-adds a clock), for the 32 keys of a group's tile:
+tensor cores 1280 clocks (of sm 86 and 89: 5120), shared memory 896, softmax some 400.
+
 Grid: `x` = blocks of queries, `y` = splits of the keys, `z` = batch. With more than one split the
 blocks write unnormalised f32 partial results, and `attention_combine_*` combines them.
 */
-
 #include "ptx.cuh"
 #include "attention.cuh"
+#include "attention_gather.cuh"
 
 // ---- attention ----
 
 template <int WIDTH_, int WARPS_, int ROW_BLOCKS_, int KEYS_, int DV_, int STAGES_, int GROUP_,
-          int Q_REGISTERS_>
+          int Q_REGISTERS_, int GROUPS_ = 1>
 struct Attention {
     static constexpr int WIDTH = WIDTH_;            // columns of Q and K
-    static constexpr int WARPS = WARPS_;            // warps of a block
+    static constexpr int WARPS = WARPS_;            // warps of a block, or of each of its groups
     static constexpr int ROW_BLOCKS = ROW_BLOCKS_;  // blocks of 16 queries a warp
     static constexpr int KEYS = KEYS_;              // keys of a tile
     static constexpr int DV = DV_;                  // columns of V
     static constexpr int STAGES = STAGES_;            // chunks the ring holds
     static constexpr int GROUP = GROUP_;            // chunks between two barriers
-    // Of WIDTH / 16 column blocks of Q, those kept in registers.
-    static constexpr int Q_REGISTERS = Q_REGISTERS_;
-
-    static constexpr int THREADS = WARPS * 32;
+    static constexpr int Q_REGISTERS = Q_REGISTERS_;  // of WIDTH / 16 column blocks of Q, those kept
+    // Groups of warps that take the tiles in turn, at most: the launch says how many, by its threads.
+    static constexpr int GROUPS = GROUPS_;
+    static constexpr int GROUP_THREADS = WARPS * 32, THREADS = GROUPS * GROUP_THREADS;
     static constexpr int QUERIES = WARPS * ROW_BLOCKS * 16;
     static constexpr int K_CHUNKS = (WIDTH + CHUNK - 1) / CHUNK;
     static constexpr int CHUNKS = K_CHUNKS + (DV + CHUNK - 1) / CHUNK;
     static constexpr int STAGE_BYTES = KEYS * 128;
-    static constexpr int RING = QUERIES * K_CHUNKS * 128;         // offset of the ring: after Q
-    static constexpr int BIAS = RING + STAGES * STAGE_BYTES;        // offset of two tiles' biases
-    static constexpr int SHARED = BIAS + 2 * KEYS * 4;
+    // Behind Q each group's ring and the biases of two of its tiles.
+    static constexpr int RING = QUERIES * K_CHUNKS * 128, BIAS = RING + STAGES * STAGE_BYTES;
+    static constexpr int GROUP_BYTES = BIAS + 2 * KEYS * 4 - RING;
+    static constexpr int SHARED = RING + GROUPS * GROUP_BYTES;
     // Chunks in flight beyond the current group.
     static constexpr int AHEAD = STAGES - GROUP;
     static_assert(STAGES % GROUP == 0 && CHUNKS % GROUP == 0 && STAGES >= 2 * GROUP, "ring");
@@ -68,16 +75,34 @@ struct Attention {
     // part 2 CHUNKS - AHEAD of tile t: from the second group on, all threads have started that
     // tile's scores by then.
     static_assert(AHEAD <= 2 * CHUNKS - GROUP, "two bias buffers");
-    static_assert(KEYS <= THREADS && KEYS % (THREADS / 8) == 0 && KEYS % 16 == 0,
+    static_assert(KEYS <= GROUP_THREADS && KEYS % (GROUP_THREADS / 8) == 0 && KEYS % 16 == 0,
                   "a thread copies one bias, and whole rows of keys");
+    static_assert(GROUPS == 1 || (GROUPS == 2 && ROW_BLOCKS * (4 + DV / 2) * GROUP_THREADS * 4 <= RING &&
+                                  GROUP_BYTES % 128 == 0),
+                  "what the second group has found takes the place of Q");
     static_assert(WIDTH % 16 == 0 && DV % 16 == 0 && Q_REGISTERS <= WIDTH / 16, "columns");
 
     u32 shared;
-    int thread, lane;
-    int n, first, end;  // keys, this block's tiles
+    int thread, lane;   // of the group of warps, of the warp
+    int n, first, end;  // keys, this group's first tile and the end of the block's
     int width, columns, key_row, value_row;
     const f16 *k, *v;
     const float* bias;
+
+    /// Groups of the block, and this thread's.
+    __device__ __forceinline__ static int groups() { return GROUPS == 1 ? 1 : blockDim.x / GROUP_THREADS; }
+    __device__ __forceinline__ static int group() { return GROUPS == 1 ? 0 : threadIdx.x / GROUP_THREADS; }
+    /// Waits for all threads that read the same ring.
+    __device__ __forceinline__ static void ring_barrier() {
+        if constexpr (GROUPS == 1) block_barrier();
+        else group_barrier<GROUP_THREADS>(1 + group());
+    }
+    /// The group's ring, and the bias of a key: its tiles take two places in turn.
+    __device__ __forceinline__ u32 ring() const { return shared + RING + (u32)(group() * GROUP_BYTES); }
+    __device__ __forceinline__ u32 bias_at(int tile, int key) const {
+        int odd = (GROUPS == 1 ? tile : tile >> (groups() - 1)) & 1;
+        return shared + BIAS + (u32)(group() * GROUP_BYTES) + (u32)(odd * KEYS + key) * 4;
+    }
 
     /// Starts the copies of chunk INDEX (counted from the start of tile `tile`) into the ring at
     /// `slot`.
@@ -87,15 +112,15 @@ struct Attention {
         constexpr bool OF_KEYS = PART < K_CHUNKS;
         constexpr int FIRST = (OF_KEYS ? PART : PART - K_CHUNKS) * CHUNK,
                       UNITS = units_of<OF_KEYS ? WIDTH : DV, FIRST>();
-        tile += INDEX / CHUNKS;
+        tile += INDEX / CHUNKS * groups();
         if (tile >= end) return;
         const f16* source = OF_KEYS ? k : v;
         int unit = thread & 7, stride = OF_KEYS ? key_row : value_row;
         bool inside = FIRST + unit * 8 < (OF_KEYS ? width : columns);
-        u32 to = shared + RING + slot + (u32)(thread >> 3) * 128 + (u32)((unit ^ (thread >> 3)) & 7) * 16;
+        u32 to = ring() + slot + (u32)(thread >> 3) * 128 + (u32)((unit ^ (thread >> 3)) & 7) * 16;
         if (UNITS == 8 || unit < UNITS) {
 #pragma unroll
-            for (int row = 0; row < KEYS; row += THREADS / 8) {
+            for (int row = 0; row < KEYS; row += GROUP_THREADS / 8) {
                 int key = tile * KEYS + row + (thread >> 3);
                 bool valid = inside && key < n;
                 copy16(to + row * 128, source + (valid ? (long long)key * stride + (FIRST + unit * 8) : 0),
@@ -104,7 +129,7 @@ struct Attention {
         }
         if (PART == 0 && bias && thread < KEYS) {
             int key = tile * KEYS + thread;
-            copy4(shared + BIAS + (u32)((tile & 1) * KEYS + thread) * 4, bias + (key < n ? key : 0), key < n);
+            copy4(bias_at(tile, thread), bias + (key < n ? key : 0), key < n);
         }
     }
 
@@ -147,8 +172,7 @@ struct Attention {
 #pragma unroll
             for (int i = 0; i < 2; i++) {
                 int column = j * 8 + (lane & 3) * 2 + i;
-                float start =
-                    bias ? shared_float(shared + BIAS + (u32)((tile & 1) * KEYS + column) * 4) : 0.0f;
+                float start = bias ? shared_float(bias_at(tile, column)) : 0.0f;
                 if (ragged && tile * KEYS + column >= n) start = NEVER;
 #pragma unroll
                 for (int r = 0; r < ROW_BLOCKS; r++) scores[r][j][i] = scores[r][j][i + 2] = start;
@@ -247,9 +271,9 @@ struct Attention {
         if constexpr (PART < CHUNKS) {
             if constexpr (PART % GROUP == 0) {
                 copies_wait<STAGES / GROUP - 2>();
-                // This group has landed for all threads, and nobody reads the slots before it any
-                // more.
-                block_barrier();
+                // These chunks have landed for all threads, and nobody reads the slots before them
+                // any more.
+                ring_barrier();
                 fetch_group<PART + AHEAD>(tile, slot == 0 ? AHEAD * STAGE_BYTES : slot - GROUP * STAGE_BYTES);
             }
             if constexpr (PART == 0) start_scores(tile);
@@ -263,7 +287,7 @@ struct Attention {
 
     __device__ __forceinline__ void run(const Problem& p, u32 shared_base) {
         shared = shared_base;
-        thread = threadIdx.x;
+        thread = GROUPS == 1 ? threadIdx.x : threadIdx.x % GROUP_THREADS;
         lane = thread & 31;
         n = p.n;
         width = p.width, columns = p.columns, key_row = p.keys.row, value_row = p.values.row;
@@ -271,18 +295,17 @@ struct Attention {
         v = p.v + (long long)blockIdx.z * p.values.batch;
         bias = p.bias;
         Tiles tiles(n, KEYS, blockIdx.y, gridDim.y);
-        first = tiles.first, end = tiles.end;
+        first = tiles.first + group(), end = tiles.end;
         int warp_row = (thread >> 5) * ROW_BLOCKS * 16, start = blockIdx.x * QUERIES;
-
         dependent_wait();
         dependent_launch();
-        fetch_queries<WIDTH, QUERIES, THREADS>(p, shared);
+        if (group() == 0) fetch_queries<WIDTH, QUERIES, GROUP_THREADS>(p, shared);
         fetch_first();
 
         u32 low = lane & 7, q_row = lane & 15, k_row = low + ((lane >> 4) << 3);
         q_rows = shared + (warp_row + q_row) * 128 + (((lane >> 4) ^ low) * 16);
-        k_rows = shared + RING + k_row * 128 + ((((lane >> 3) & 1) ^ low) * 16);
-        v_rows = shared + RING + q_row * 128 + (((lane >> 4) ^ low) * 16);
+        k_rows = ring() + k_row * 128 + ((((lane >> 3) & 1) ^ low) * 16);
+        v_rows = ring() + q_row * 128 + (((lane >> 4) ^ low) * 16);
 #pragma unroll
         for (int r = 0; r < ROW_BLOCKS; r++) {
 #pragma unroll
@@ -298,7 +321,11 @@ struct Attention {
         for (int i = 0; i < Q_REGISTERS; i++) load_queries(kept[i], i);
 
         u32 slot = 0;
-        for (int tile = first; tile < end; tile++) walk(tile, slot);
+        for (int tile = first; tile < end; tile += groups()) walk(tile, slot);
+        // Two conditions: with one NVRTC moved other instances to local memory.
+        if constexpr (GROUPS > 1)
+            if (groups() > 1) gather<GROUP_THREADS>(acc_o, row_max, row_sum, shared, thread, group());
+        if (GROUPS > 1 && group()) return;
 #pragma unroll
         for (int r = 0; r < ROW_BLOCKS; r++)
 #pragma unroll
@@ -312,16 +339,19 @@ struct Attention {
 // ---- instances ----
 
 // The launch of a kernel, for the host (scripts/kernels.py).
-#define LAUNCH(NAME, WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, STAGES, GROUP, Q_REGISTERS, BLOCKS)                 \
-    typedef Attention<WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, STAGES, GROUP, Q_REGISTERS> NAME##_instance;       \
+#define LAUNCH(NAME, WIDTH, DV, KEYS, BLOCKS)                                                                \
     [[maybe_unused]] constexpr int NAME##_queries = NAME##_instance::QUERIES;                                \
     [[maybe_unused]] constexpr int NAME##_shared = NAME##_instance::SHARED;                                  \
-    [[maybe_unused]] constexpr int NAME##_width = WIDTH, NAME##_columns = DV, NAME##_keys = KEYS;            \
-    [[maybe_unused]] constexpr int NAME##_blocks = BLOCKS;
+    [[maybe_unused]] constexpr int NAME##_width = WIDTH, NAME##_columns = DV, NAME##_blocks = BLOCKS;        \
+    [[maybe_unused]] constexpr int NAME##_keys = KEYS * NAME##_instance::GROUPS;                             \
+    [[maybe_unused]] constexpr int NAME##_group_threads = NAME##_instance::GROUP_THREADS;                    \
+    [[maybe_unused]] constexpr int NAME##_group_bytes = NAME##_instance::GROUP_BYTES;
 
-#define ATTENTION(NAME, WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, STAGES, GROUP, Q_REGISTERS, BLOCKS)              \
-    LAUNCH(NAME, WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, STAGES, GROUP, Q_REGISTERS, BLOCKS)                     \
-    extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS)                                         \
+#define ATTENTION(NAME, WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, STAGES, GROUP, Q_REGISTERS, GROUPS)          \
+    typedef Attention<WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, STAGES, GROUP, Q_REGISTERS, GROUPS>            \
+        NAME##_instance;                                                                                     \
+    LAUNCH(NAME, WIDTH, DV, KEYS, 1)                                                                         \
+    extern "C" __global__ void __launch_bounds__(WARPS * GROUPS * 32, 1)                                 \
         NAME(const f16* q, const f16* k, const f16* v, const float* bias, f16* out, float* partial,          \
              float* stats, int m, int n) {                                                                   \
         extern __shared__ __align__(1024) unsigned char memory[];                                            \
@@ -331,7 +361,8 @@ struct Attention {
     }
 // Heads of `depth` columns, which lie where the launch says, in elements.
 #define HEADS(NAME, WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, STAGES, GROUP, Q_REGISTERS, BLOCKS)                  \
-    LAUNCH(NAME, WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, STAGES, GROUP, Q_REGISTERS, BLOCKS)                     \
+    typedef Attention<WIDTH, WARPS, ROW_BLOCKS, KEYS, DV, STAGES, GROUP, Q_REGISTERS> NAME##_instance;       \
+    LAUNCH(NAME, WIDTH, DV, KEYS, BLOCKS)                                                                    \
     extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS)                                         \
         NAME(const f16* q, const f16* k, const f16* v, const float* bias, f16* out, float* partial,          \
              float* stats, int m, int n, int depth, int row, int query_head, int key_head, int out_row,      \
@@ -345,8 +376,7 @@ struct Attention {
 #define COMBINE(NAME, DV)                                                                                    \
     [[maybe_unused]] constexpr int NAME##_columns = DV;                                                      \
     extern "C" __global__ void NAME(const float* partial, const float* stats, f16* out, int rows, int m,     \
-        int splits,                                                                                          \
-                                    int columns, int out_row, int out_batch) {                               \
+                                    int splits, int columns, int out_row, int out_batch) {                   \
         dependent_wait();                                                                                    \
         dependent_launch();                                                                                  \
         combine<DV>(partial, stats, out, rows, m, splits, columns, Rows{out_row, out_batch});                \
@@ -358,7 +388,7 @@ COMBINE(attention_combine_80, 80)
 COMBINE(attention_combine_96, 96)
 COMBINE(attention_combine_128, 128)
 COMBINE(attention_combine_256, 256)
-ATTENTION(attention_cross, 256, 4, 2, 64, 64, 4, 1, 0, 1)
+ATTENTION(attention_cross, 256, 4, 2, 32, 64, 4, 1, 8, 2)
 ATTENTION(attention_self, 256, 8, 1, 64, 256, 4, 1, 0, 1)
 // Two blocks to a multiprocessor, one computes its softmax while the other multiplies: with less
 // than 50 KB each they fit into the 100 KB of sm 86, 89 and 120. Tiles of 64 keys would need all

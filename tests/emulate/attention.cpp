@@ -9,6 +9,14 @@ variants, or with `shipped` the instances in the PTX alone, on few keys.
 #endif
 #include "attention.h"
 
+#ifdef HOPPER
+template <class A> constexpr int threads_of(int) { return A::THREADS; }
+#else
+typedef Attention<256, 4, 2, 32, 64, 4, 1, 8, 2> Cross;
+template <class A> constexpr int threads_of(int groups) { return groups ? groups * A::GROUP_THREADS : A::THREADS; }
+#endif
+/// Groups of warps that a block has, 0: all that the kernel may have.
+static int groups = 0;
 /// All blocks of a launch.
 template <class A> static void attend(const Problem& p, int batch, int splits) {
     const unsigned blocks = (p.m + A::QUERIES - 1) / A::QUERIES;
@@ -21,7 +29,7 @@ template <class A> static void attend(const Problem& p, int batch, int splits) {
     dependent_on.clear();
     block_threads = 0, beside = nullptr;
 #else
-    launch({blocks, (unsigned)splits, (unsigned)batch}, A::THREADS, A::SHARED, [&] { A a; a.run(p, 1024); });
+    launch({blocks, (unsigned)splits, (unsigned)batch}, threads_of<A>(groups), A::SHARED, [&] { A a; a.run(p, 1024); });
 #endif
 }
 
@@ -108,7 +116,8 @@ int main(int count, char** words) {
         shipped_heads<Attention<96, 2, 128, 96, 12, 4, true>>("attention_heads_96_hopper", 96);
         shipped_heads<Attention<128, 2, 128, 128, 12, 2, true>>("attention_heads_128_hopper", 104);
 #else
-        shipped<Attention<256, 4, 2, 64, 64, 4, 1, 0>>("attention_cross");
+        shipped<Attention<256, 4, 2, 32, 64, 4, 1, 8, 2>>("attention_cross");
+        groups = 1, shipped<Cross>("attention_cross, one group"), groups = 0;
         shipped<Attention<256, 8, 1, 64, 256, 4, 1, 0>>("attention_self");
         shipped_heads<Attention<64, 4, 2, 64, 64, 4, 1, 4>>("attention_heads_64", 56);
         shipped_heads<Attention<80, 4, 2, 32, 80, 4, 1, 0>>("attention_heads_80", 72);
@@ -151,6 +160,11 @@ int main(int count, char** words) {
     suite<Attention<256, 4, 2, 64, 64, 4, 1, 0>>("cross 4x2x64 ring4");
     suite<Attention<256, 8, 2, 64, 64, 10, 5, 3>>("cross 8x2x64 ring10 group5");
     suite<Attention<256, 4, 2, 128, 64, 3, 1, 0>>("cross 4x2x128 ring3");
+    suite<Cross>("cross 2x4x2x32 ring4 q8");
+    groups = 1, suite<Cross>("cross, one group"), groups = 0;
+    // Groups with many tiles, with one and with none.
+    for (int n : {1700, 33, 32, 20}) test<Cross>("cross 2x4x2x32", 1, 128, n, 1, 4, 16, true);
+    suite<Attention<256, 4, 2, 64, 64, 6, 1, 0, 2>>("cross 2x4x2x64 ring6");
     suite<Attention<256, 8, 1, 64, 256, 4, 1, 4>>("self 8x1x64 ring4 q4");
     suite<Attention<256, 8, 1, 64, 256, 8, 2, 0>>("self 8x1x64 ring8 group2");
     heads<Attention<64, 4, 2, 64, 64, 4, 1, 4>>("heads of 64", {8, 56, 64});

@@ -3,7 +3,10 @@
 #include "sources.h"
 
 namespace any {
+template <int THREADS> static void group_barrier(int b) { turn_join(b, THREADS); }
+static void store_shared_float(u32 a, float x) { memcpy(&memory[a], &x, 4); }
 #include "attention.cuh.attention"
+#include "attention_gather.cuh.gather"
 #include "attention.cu.attention"
 #include "attention.cu.instances"
 }  // namespace any
@@ -36,6 +39,7 @@ namespace hopper_windows {
 }  // namespace hopper_windows
 static const Kernel KERNELS[] = {
     SOURCE(any, attention_cross),
+    SOURCE(any, attention_cross_8_warps),
     SOURCE(any, attention_self),
     SOURCE(any, attention_heads_64),
     SOURCE(any, attention_heads_80),

@@ -62,7 +62,7 @@ pub(super) struct Kind {
     pub threads: u32,
     /// Dynamic shared memory, bytes.
     pub shared: u32,
-    /// Keys of a tile: no part of the keys is smaller.
+    /// Keys of a tile, or of a tile for each group of warps: no part of the keys is smaller.
     pub tile: usize,
     /// Of a kernel that runs in clusters and takes tensor maps: keys of a box.
     pub box_keys: Option<u32>,
@@ -119,6 +119,9 @@ pub(super) const HEADS: [Kernels; 4] = [
     kernels!("attention_heads_96", "attention_heads_96_hopper", "attention_combine_96"),
     kernels!("attention_heads_128", "attention_heads_128_hopper", "attention_combine_128"),
 ];
+
+/// Bytes of shared memory of which a multiprocessor holds one block: of sm 80 and 87, and of sm 90.
+const ALONE: [u32; 2] = [96 << 10, 120 << 10];
 
 #[derive(Debug)]
 pub(super) struct Pair {
@@ -222,6 +225,39 @@ impl AttentionKernels {
     /// What they were loaded from: "PTX 8.2 for sm_90 alone".
     pub fn form(&self) -> &str {
         &self.form
+    }
+
+    /// The same with one group of warps in each block of `attention_cross`, for comparison; `alone`:
+    /// with as much shared memory as leaves no room for a second block on the multiprocessor.
+    ///
+    /// # Errors
+    /// Kernels for Hopper, whose blocks have no such groups, or what the driver says.
+    pub(super) fn in_one_group(&self, gpu: &Gpu, alone: bool) -> Result<Self> {
+        let Pair { attend, kind, merge, padded, mode, .. } = self.memory.as_ref();
+        ensure!(kind.name == MEMORY.any.name, "{} has no groups of warps", kind.name);
+        let threads = instance!("attention_cross", "group_threads");
+        let least = kind.shared - instance!("attention_cross", "group_bytes");
+        let processors = gpu.multiprocessors()? as usize;
+        let on_each = |shared: u32| -> Result<(Function, u32)> {
+            // Never less than the launches with two groups take.
+            let attend = attend.clone().with_shared(shared.max(kind.shared))?.taking(shared);
+            let blocks = attend.resident_blocks(threads)?;
+            Ok((attend, blocks))
+        };
+        let (mut shared, (mut function, mut blocks)) = (least, on_each(least)?);
+        if alone && blocks > 1 {
+            for more in ALONE {
+                (shared, (function, blocks)) = (more, on_each(more)?);
+                if blocks <= 1 {
+                    break;
+                }
+            }
+        }
+        let kind = Kind { threads, shared, ..*kind };
+        let resident = blocks as usize * processors;
+        let (merge, padded, mode) = (merge.clone(), *padded, *mode);
+        let pair = Pair { attend: function, kind, merge, padded, resident, mode };
+        Ok(Self { memory: Arc::new(pair), ..self.clone() })
     }
 
     pub(super) fn pair(&self, values: Values) -> Result<&Arc<Pair>> {

@@ -6,6 +6,9 @@ The kernels round the softmax weights to f16. So a small error is required, and 
 every run.
 */
 
+mod cases;
+mod groups;
+
 use anyhow::Result;
 use half::f16;
 use half::slice::HalfFloatSliceExt;
@@ -18,7 +21,8 @@ use crate::Source;
 use crate::kernel::Chain;
 use crate::selftest::f64_reference::{add, dot};
 use crate::selftest::{Bench, CaseRow, Checked, Limits, Topic, row};
-use cuda::{LaunchMode, Stream};
+use cuda::{LaunchMode, Stream, View};
+use cases::CASES;
 use vos::noise::Noise;
 
 /// The softmax weights and the result are rounded to f16.
@@ -41,128 +45,6 @@ struct Case {
     /// Deviation of the scores.
     scale: f32,
 }
-
-const PLAIN: Case = Case {
-    name: "",
-    values: Values::Memory,
-    tokens: false,
-    objects: 1,
-    queries: 4096,
-    keys: 28_736,
-    masked: &[],
-    scale: 2.0,
-};
-
-const HEADS_64: Case = Case { values: Values::Heads(64), keys: 4096, ..PLAIN };
-const HEADS_128: Case = Case { values: Values::Heads(128), ..HEADS_64 };
-/// Tokens of a trunk: heads of 56 columns (base+), 72 (large) and 96 (tiny).
-const TOKENS_56: Case = Case { values: Values::Heads(56), tokens: true, ..HEADS_64 };
-const TOKENS_72: Case = Case { values: Values::Heads(72), ..TOKENS_56 };
-const TOKENS_96: Case = Case { values: Values::Heads(96), ..TOKENS_56 };
-
-/// The models' steady shapes at 1024 and 512 pixels, then what is odd.
-const CASES: [Case; 41] = [
-    Case { name: "SAM 2.1 at 1024", ..PLAIN },
-    Case { name: "SAM 2.1 at 1024, filling", masked: &[2, 3, 4, 5, 6], ..PLAIN },
-    Case { name: "EdgeTAM at 1024", keys: 3648, ..PLAIN },
-    Case { name: "EdgeTAM at 1024, filling", keys: 3648, masked: &[2, 3, 4, 5, 6], ..PLAIN },
-    Case { name: "SAM 2.1 at 512", queries: 1024, keys: 7232, ..PLAIN },
-    Case { name: "frame at 1024", values: Values::Frame, keys: 4096, ..PLAIN },
-    Case { name: "frame at 512", values: Values::Frame, queries: 1024, keys: 1024, ..PLAIN },
-    Case {
-        name: "ragged, two objects",
-        objects: 2,
-        queries: 1000,
-        keys: 701,
-        masked: &[0, 3],
-        scale: 16.0,
-        ..PLAIN
-    },
-    Case {
-        name: "ragged frame",
-        values: Values::Frame,
-        objects: 2,
-        queries: 130,
-        keys: 130,
-        ..PLAIN
-    },
-    // Blocks that fill no cluster.
-    Case { name: "three blocks", queries: 300, keys: 450, masked: &[1], ..PLAIN },
-    // One part, which nothing merges.
-    Case { name: "few", queries: 33, keys: 5, ..PLAIN },
-    Case { name: "few of a frame", values: Values::Frame, queries: 33, keys: 33, ..PLAIN },
-    Case {
-        name: "sharp, three objects",
-        objects: 3,
-        queries: 200,
-        keys: 333,
-        scale: 60.0,
-        ..PLAIN
-    },
-    // Encoders over their whole map, from the tokens of their trunk.
-    Case { name: "tokens of base+ at 1024", objects: 8, ..TOKENS_56 },
-    Case { name: "tokens of large at 1024", objects: 8, ..TOKENS_72 },
-    Case { name: "tokens of tiny at 1024", objects: 4, ..TOKENS_96 },
-    Case { name: "tokens of base+ at 512", objects: 8, queries: 1024, keys: 1024, ..TOKENS_56 },
-    Case { name: "tokens of large at 512", objects: 8, queries: 1024, keys: 1024, ..TOKENS_72 },
-    Case { name: "tokens of tiny at 512", objects: 4, queries: 1024, keys: 1024, ..TOKENS_96 },
-    Case { name: "ragged tokens, heads of 56", objects: 3, queries: 1000, keys: 1000, ..TOKENS_56 },
-    Case { name: "ragged tokens, heads of 72", objects: 3, queries: 1000, keys: 1000, ..TOKENS_72 },
-    Case { name: "ragged tokens, heads of 96", objects: 3, queries: 1000, keys: 1000, ..TOKENS_96 },
-    Case { name: "sharp tokens, heads of 72", queries: 333, keys: 333, scale: 60.0, ..TOKENS_72 },
-    Case { name: "sharp tokens, heads of 96", queries: 333, keys: 333, scale: 60.0, ..TOKENS_96 },
-    Case {
-        name: "few tokens, heads of 8",
-        values: Values::Heads(8),
-        objects: 3,
-        queries: 21,
-        keys: 21,
-        ..TOKENS_56
-    },
-    Case { name: "few tokens, heads of 72", objects: 3, queries: 21, keys: 21, ..TOKENS_72 },
-    Case {
-        name: "few tokens, heads of 88",
-        values: Values::Heads(88),
-        objects: 3,
-        queries: 21,
-        keys: 21,
-        ..TOKENS_56
-    },
-    // Narrower than their kernel, as tensors of their own, masked.
-    Case {
-        name: "masked heads of 72",
-        objects: 2,
-        queries: 300,
-        keys: 2000,
-        masked: &[1, 6],
-        tokens: false,
-        ..TOKENS_72
-    },
-    Case {
-        name: "masked heads of 104",
-        values: Values::Heads(104),
-        objects: 2,
-        queries: 300,
-        keys: 2000,
-        masked: &[1, 6],
-        ..HEADS_128
-    },
-    // The encoders' blocks that attend over the whole map: base+'s heads in 64 columns, tiny's and
-    // large's in 128.
-    Case { name: "base+ at 1024", objects: 8, ..HEADS_64 },
-    Case { name: "base+ at 512", objects: 8, queries: 1024, keys: 1024, ..HEADS_64 },
-    Case { name: "tiny at 1024", objects: 4, ..HEADS_128 },
-    Case { name: "tiny at 512", objects: 4, queries: 1024, keys: 1024, ..HEADS_128 },
-    // No model masks here; many tiles in a row pass all buffers of the bias.
-    Case { name: "masked heads of 64", objects: 2, masked: &[1, 6], ..HEADS_64 },
-    Case { name: "masked heads of 128", objects: 2, masked: &[1, 6], ..HEADS_128 },
-    Case { name: "ragged heads of 64", objects: 3, queries: 1000, keys: 1000, ..HEADS_64 },
-    Case { name: "ragged heads of 128", objects: 3, queries: 1000, keys: 1000, ..HEADS_128 },
-    Case { name: "sharp heads of 64", queries: 200, keys: 333, scale: 60.0, ..HEADS_64 },
-    Case { name: "sharp heads of 128", queries: 200, keys: 333, scale: 60.0, ..HEADS_128 },
-    Case { name: "few, heads of 64", objects: 3, queries: 33, keys: 5, ..HEADS_64 },
-    Case { name: "few, heads of 128", objects: 3, queries: 33, keys: 5, ..HEADS_128 },
-];
 
 pub(crate) const TOPIC: Topic = Topic {
     word: "attention",
@@ -196,7 +78,8 @@ fn judge(bench: &Bench) {
     let differs =
         |case: &Case, form| form != Form::HopperBefore || !matches!(case.values, Values::Heads(_));
     let cases = bench.planned(&CASES, |case| {
-        let rows = variants.iter().filter(|(form, _)| differs(case, *form)).count();
+        let variants = variants.iter().filter(|(form, _)| differs(case, *form)).count();
+        let rows = variants + groups::rows(case);
         (case.objects * case.queries * case.values.columns(), rows)
     });
     let seed = bench.seed;
@@ -207,15 +90,18 @@ fn judge(bench: &Bench) {
             for (_, kernels) in variants.iter().filter(|(form, _)| differs(case, *form)) {
                 bench.found(case.row(bench, kernels, &data));
             }
+            // The last ones are those for any GPU.
+            if let Some((_, kernels)) = variants.last() {
+                groups::judge(bench, case, kernels, &data);
+            }
         },
     );
 }
 
 impl Case {
     fn row(&self, bench: &Bench, kernels: &AttentionKernels, data: &Data) -> CaseRow {
-        let Self { name, objects, queries, keys, values, .. } = self;
-        let shape =
-            AttentionShape { objects: *objects, queries: *queries, keys: *keys, values: *values };
+        let Self { name, objects, queries, keys, .. } = self;
+        let shape = self.shape();
         let mut what = "attention".to_owned();
         let checked = Attention::new(bench.gpu, kernels, shape).and_then(|made| {
             let merged = if made.splits() > 1 { " and combine" } else { "" };
@@ -223,9 +109,19 @@ impl Case {
             check(bench, made, data)
         });
         let mut row = row(&what, &format!("{name}: {objects} x {queries} x {keys}"), checked);
+        self.rate(&mut row);
+        row
+    }
+
+    fn shape(&self) -> AttentionShape {
+        let Self { objects, queries, keys, values, .. } = *self;
+        AttentionShape { objects, queries, keys, values }
+    }
+
+    fn rate(&self, row: &mut CaseRow) {
+        let Self { objects, queries, keys, values, .. } = self;
         let products = 2 * objects * queries * keys * (values.width() + values.columns());
         row.tflops = row.timing.map(|timing| products as f64 / timing.median_ms / 1e9);
-        row
     }
 }
 
@@ -304,6 +200,17 @@ fn attend(q: &[f32], k: &[f32], v: &[f32], bias: Option<&[f32]>, columns: usize)
 }
 
 fn check(bench: &Bench, made: Attention, data: &Data) -> Result<Checked> {
+    let (mut checked, enqueue) = prepare(bench, made, data)?;
+    checked.timing = bench.time_recorded(bench.runs, enqueue)?;
+    Ok(checked)
+}
+
+/// Compares without a time, and returns what enqueues the launches.
+fn prepare(
+    bench: &Bench,
+    made: Attention,
+    data: &Data,
+) -> Result<(Checked, impl Fn(&Stream) -> Result<View> + use<>)> {
     let inputs = data.inputs.iter().map(|tensor| bench.put(tensor.as_bytes()));
     let inputs = inputs.collect::<Result<Vec<_>>>()?;
     let bias = data.bias.as_ref().map(|bias| bench.put(bias.as_bytes())).transpose()?;
@@ -328,8 +235,7 @@ fn check(bench: &Bench, made: Attention, data: &Data) -> Result<Checked> {
             checked.first = Some("two runs on the same inputs gave other bits".to_owned());
         }
     }
-    checked.timing = bench.time_recorded(bench.runs, enqueue)?;
-    Ok(checked)
+    Ok((checked, enqueue))
 }
 
 /// The sample against what is expected of it.
