@@ -1,5 +1,5 @@
 /*!
-Runs the source of the memory encoder's blocks (cuda/memory_encoder_convnext.cu, memory_encoder_convnext.cuh) on the CPU (machine.h) and compares each kernel with a float64 reference, which
+Runs the sources of the memory encoder's blocks (cuda/memory_encoder_convnext.cu, memory_encoder_convnext_128.cu, memory_encoder_convnext.cuh) on the CPU (machine.h) and compares each kernel with a float64 reference, which
 rounds nothing but what is stored: maps and tokens that fill no tile, results in the place of x, copies that come late, objects that are there and that are not.
 */
 #include "harness.h"
@@ -47,8 +47,8 @@ static void spread(int grid, bool late_copies, float mean, int stride = 1, float
     compare(what, y, wanted, computed, nullptr, late_copies, SPREAD_LIMIT);
 }
 
-/// `score`: null for memory_encoder_convnext_mlp. `hidden`: how large the hidden columns are before they are activated.
-struct Case { int tokens; bool late_copies; float hidden; const float* score; bool in_place; int stride; };
+/// `score`: null for memory_encoder_convnext_mlp. `hidden`: how large the hidden columns are before they are activated. `wide`: in tiles of 128 tokens.
+struct Case { int tokens; bool late_copies; float hidden; const float* score; bool in_place; int stride; bool wide = false; };
 
 static void mix(Case c) {
     late = c.late_copies;
@@ -59,9 +59,11 @@ static void mix(Case c) {
     Halves& out = c.in_place ? x : apart;
     std::vector<bool> computed(tokens);
     depends_on(y, x, score, apart);
-    launch({(unsigned)(tokens + 31) / 32, 1, 1}, MIX_THREADS, MIX_SHARED, [&] {
-        if (threadIdx.x == 0) for (unsigned i = blockIdx.x * 32; i < blockIdx.x * 32 + 32 && i < (unsigned)tokens; i++) computed[i] = true;
-        if (c.score) Mix<true>().run({y.data(), x.data(), up.data(), up_bias.data(), down.data(), down_bias.data(), nullptr, tokens, out_weight.data(), out_bias.data(), score.data(), absent.data(), out.data()}, 1024);
+    const unsigned tile = c.wide ? wide::WIDE_TOKENS : MIX_TOKENS;
+    launch({(tokens + tile - 1) / tile, 1, 1}, c.wide ? wide::WIDE_THREADS : MIX_THREADS, c.wide ? wide::WIDE_SHARED : MIX_SHARED, [&] {
+        if (threadIdx.x == 0) for (unsigned i = blockIdx.x * tile; i < blockIdx.x * tile + tile && i < (unsigned)tokens; i++) computed[i] = true;
+        if (c.wide) wide::Wide().run({y.data(), x.data(), up.data(), up_bias.data(), down.data(), down_bias.data(), out.data(), c.score ? out_weight.data() : nullptr, out_bias.data(), score.data(), absent.data(), tokens}, 1024);
+        else if (c.score) Mix<true>().run({y.data(), x.data(), up.data(), up_bias.data(), down.data(), down_bias.data(), nullptr, tokens, out_weight.data(), out_bias.data(), score.data(), absent.data(), out.data()}, 1024);
         else Mix<false>().run({y.data(), x.data(), up.data(), up_bias.data(), down.data(), down_bias.data(), out.data(), tokens}, 1024);
     }, c.stride);
     const int width = c.score ? 64 : 256;
@@ -87,7 +89,7 @@ static void mix(Case c) {
     }
     char what[120], how[40] = "";
     if (c.score) snprintf(how, sizeof how, ", score %g", *c.score);
-    snprintf(what, sizeof what, "memory_%s, %d tokens, hidden of about %g%s%s", c.score ? "last" : "mix", tokens, c.hidden, how, c.in_place ? ", in place" : "");
+    snprintf(what, sizeof what, "memory_%s%s, %d tokens, hidden of about %g%s%s", c.score ? "last" : "mix", c.wide ? " of 128" : "", tokens, c.hidden, how, c.in_place ? ", in place" : "");
     compare(what, out, wanted, computed, c.in_place ? &before : nullptr, c.late_copies, c.score ? LAST_LIMIT : MIX_LIMIT);
 }
 
@@ -96,6 +98,8 @@ int main(int count, char** words) {
     spread(6, true, 2), spread(4, false, 0, 1, 1e-3);
     mix({36, true, 1, nullptr, true, 1});
     mix({4, false, 1, &absent, false, 1});
+    mix({140, true, 1, nullptr, true, 1, true});
+    mix({36, false, 1, &absent, false, 1, true});
     if (shipped_alone(count, words)) return 0;
     for (int grid : {4, 6, 10, 32, 64})
         for (bool late_copies : {false, true}) {
@@ -104,6 +108,11 @@ int main(int count, char** words) {
             mix({tokens, late_copies, 1, nullptr, true, stride});
             mix({tokens, late_copies, 3, nullptr, false, stride});
             for (const float* score : {&there, &none, &absent}) mix({tokens, late_copies, score == &none ? 2.0f : 1.0f, score, false, stride});
+        }
+    for (int tokens : {1, 127, 128, 129, 300})
+        for (bool late_copies : {false, true}) {
+            mix({tokens, late_copies, 3, nullptr, late_copies, 1, true});
+            for (const float* score : {&there, &none, &absent}) mix({tokens, late_copies, 1, score, false, 1, true});
         }
     for (int tokens : {1, 31, 32, 33}) mix({tokens, true, 1, nullptr, true, 1}), mix({tokens, false, 1, &absent, false, 1});
 }

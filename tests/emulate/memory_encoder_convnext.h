@@ -13,3 +13,6 @@ static uint4 load_unit(const f16* from) { return aligned<uint4>(from); }
 static void store_unit(f16* to, uint4 unit) { aligned<uint4>(to); memcpy(to, &unit, sizeof unit); }
 #include "memory_encoder_convnext.cuh.blocks"
 #include "memory_encoder_convnext.cu.blocks"
+namespace wide {
+#include "memory_encoder_convnext_128.cu.blocks"
+}

@@ -54,6 +54,10 @@ wrong memory_encoder_convnext.cuh.blocks memory_is_shifted_by_a_column 'left + w
 for i in '' ' + 1'; do
     wrong memory_encoder_convnext.cu.blocks memory_mlp_has_the_wrong_sign "gelu(hidden[m][i * 2$i])" "-gelu(hidden[m][i * 2$i])"
 done
+for i in '0] + bias[i >> 1].x' '1] + bias[i >> 1].y'; do
+    wrong memory_encoder_convnext_128.cu.blocks memory_mlp_has_the_wrong_sign "gelu(pair[$i)" "-gelu(pair[$i)"
+done
+wrong memory_encoder_convnext_128.cu.blocks memory_of_score_0_is_present '*p.score <= 0.0f' '*p.score < 0.0f'
 wrong memory_encoder_convnext.cu.blocks memory_of_score_0_is_present '*p.score <= 0.0f' '*p.score < 0.0f'
 wrong perceiver_1d.cu.attention memory_forgets_the_splits_scale 'scales[i] * each[i].y' 'each[i].y'
 wrong perceiver_2d.cuh.attention memory_windows_in_the_wrong_order 'latent / SIDE * side' 'latent % SIDE * side'

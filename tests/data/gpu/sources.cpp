@@ -32,6 +32,9 @@ namespace join {
 namespace blocks {
 #include "../../emulate/memory_encoder_convnext.h"
 #include "memory_encoder_convnext.cu.instances"
+namespace wide {
+#include "memory_encoder_convnext_128.cu.instances"
+}
 }  // namespace blocks
 namespace latents {
 #include "../../emulate/perceiver_1d.h"
@@ -99,6 +102,7 @@ static const Kernel KERNELS[] = {
     SOURCE(blocks, memory_encoder_dwconv7x7),
     SOURCE(blocks, memory_encoder_convnext_mlp),
     SOURCE(blocks, memory_encoder_convnext_mlp_proj),
+    SOURCE(blocks::wide, memory_encoder_convnext_mlp_128),
     SOURCE(latents, perceiver_1d_cross_attn),
     SOURCE(latents, perceiver_1d_mlp),
     SOURCE(latents, perceiver_1d_self_attn),

@@ -179,7 +179,7 @@ impl MemoryEncoder {
     /// A block's MLP, in place.
     pub(super) fn convnext_mlp(&self, block: &Block, chain: &Chain) -> Result<()> {
         let Scratch { x, y, .. } = &self.scratch;
-        if let Some(mlp) = &self.hopper_mlp {
+        if let Some(mlp) = &self.mlp {
             return mlp.enqueue(&self.mlp_operands(block, x, None), chain);
         }
         let args = arguments!(
@@ -208,7 +208,7 @@ impl MemoryEncoder {
         chain: &Chain,
     ) -> Result<()> {
         let Scratch { x, y, .. } = &self.scratch;
-        if let Some(mlp) = &self.hopper_mlp {
+        if let Some(mlp) = &self.mlp {
             let projection =
                 MlpMemory { product: &self.weights.out, score, absent: &self.weights.absent };
             return mlp.enqueue(&self.mlp_operands(block, memory, Some(projection)), chain);
@@ -234,8 +234,8 @@ impl MemoryEncoder {
         unsafe { self.kernels.convnext_mlp_proj.launch(self.mixing()?, &args, chain) }
     }
 
-    /// Of a block's MLP on Hopper, whose results go to `out`, or their projection where there is a
-    /// `memory`.
+    /// Of a block's MLP in another kernel, whose results go to `out`, or their projection where there
+    /// is a `memory`.
     fn mlp_operands<'a>(
         &'a self,
         block: &'a Block,

@@ -14,6 +14,7 @@ Images between launches are fp16 and channels-last; latents, which layers add to
 
 mod blocks;
 mod launches;
+mod mlp;
 mod scratch;
 pub(crate) mod selftest;
 mod weights;
@@ -21,10 +22,10 @@ mod weights;
 use anyhow::Result;
 
 use super::kernel::Chain;
-use super::mlp::HopperMlp;
 use super::{Output, int, need_exactly};
 use cuda::{Element, Gpu, LaunchMode, Stream, View};
 use launches::Kernels;
+use mlp::Mlp;
 use scratch::Scratch;
 use vos::bundle::memory_encoder::{DEPTH, STEPS, WIDTH};
 use vos::bundle::{MemoryEncoderShape, MemoryEncoderWeights};
@@ -41,8 +42,8 @@ const ALIGNMENT: usize = 16;
 pub struct MemoryEncoder {
     shape: MemoryEncoderShape,
     kernels: Kernels,
-    /// Hopper's MLP.
-    hopper_mlp: Option<HopperMlp>,
+    /// The MLPs' kernel where it is not one of `kernels`.
+    mlp: Option<Mlp>,
     weights: Weights,
     scratch: Scratch,
 }
@@ -68,7 +69,7 @@ impl MemoryEncoder {
         Ok(Self {
             shape,
             kernels: Kernels::load(gpu, shape)?,
-            hopper_mlp: HopperMlp::load_if_useful(gpu, shape.tokens()),
+            mlp: Mlp::load_if_useful(gpu, shape.tokens()),
             weights: Weights::load(gpu, shape, weights, stream)?,
             scratch: Scratch::new(gpu, shape)?,
         })

@@ -1,34 +1,52 @@
 /*!
-The ConvNeXt MLPs alone: as any GPU computes them and on Hopper, on the same tokens, with times that
-are taken in turn. The whole encoder is compared with float64; here, one way with the other.
+The ConvNeXt MLPs alone: in tiles of 32 tokens, as most GPUs compute them, beside tiles of 128 and
+Hopper's, on the same tokens, with times that are taken in turn. The whole encoder is compared with
+float64; here, one way with the other.
 */
 
 use anyhow::Result;
 use half::f16;
 
+use super::super::mlp::{Mlp, WideMlp};
 use super::{Case, LIMITS, Work};
 use crate::kernel::Chain;
+use crate::mlp::HopperMlp;
 use crate::selftest::{Bench, Checked, compare, each_of, row};
 use cuda::{LaunchMode, Stream, View};
 
 const NAME: &str = "memory encoder MLP";
 /// What follows an MLP, and the ways to compute it.
 const KINDS: [(bool, &str); 2] = [(false, "MLP"), (true, "MLP with projection")];
-const WAYS: [&str; 2] = ["for any GPU", "on Hopper"];
+/// The usual one and another one, as they are compared.
+type Ways = [&'static str; 2];
+const WIDE: Ways = ["in tiles of 32 tokens", "in tiles of 128 tokens"];
+const HOPPER: Ways = ["for any GPU", "on Hopper"];
 
-/// Rows that [`judge`] makes of a case: without latents, which are not in front of an MLP.
-pub(super) fn rows(case: &Case) -> usize {
-    if case.latents { 0 } else { KINDS.len() * WAYS.len() }
+/// Hopper's MLP, if the GPU has it.
+pub(super) fn on_hopper(bench: &Bench, case: &Case) -> Option<Mlp> {
+    HopperMlp::load_if_supported(bench.gpu, case.shape().tokens()).map(Mlp::Hopper)
 }
 
-/// Of encoders that have computed a frame; the second has Hopper's MLP.
-pub(super) fn judge(bench: &Bench, case: &Case, works: [&Work; 2]) {
-    if rows(case) == 0 {
-        return;
+/// The MLPs that are compared with the usual one: without latents, which are not in front of an MLP.
+pub(super) fn others(bench: &Bench, case: &Case) -> Vec<(Result<Mlp>, Ways)> {
+    if case.latents {
+        return Vec::new();
     }
+    let wide = (WideMlp::load(bench.gpu).map(Mlp::Tiles128), WIDE);
+    let hopper = on_hopper(bench, case).map(|mlp| (Ok(mlp), HOPPER));
+    [wide].into_iter().chain(hopper).collect()
+}
+
+/// Rows of a case with other MLPs: a frame with each, and those of [`judge`].
+pub(super) fn rows(bench: &Bench, case: &Case) -> usize {
+    others(bench, case).len() * (1 + 2 * KINDS.len())
+}
+
+/// Of encoders that have computed a frame; the second has another MLP.
+pub(super) fn judge(bench: &Bench, case: &Case, ways: Ways, works: [&Work; 2]) {
     for (projected, kind) in KINDS {
         let both = each_of(check(bench, works, projected));
-        for (checked, way) in both.into_iter().zip(WAYS) {
+        for (checked, way) in both.into_iter().zip(ways) {
             bench.found(row(NAME, &format!("{}, {kind}, {way}", case.name), checked));
         }
     }

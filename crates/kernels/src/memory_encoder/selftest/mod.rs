@@ -15,7 +15,6 @@ use rayon::prelude::*;
 use super::launches::MODULES;
 use crate::MemoryEncoder;
 use crate::images::Topic as Source;
-use crate::mlp::HopperMlp;
 use crate::selftest::chain_modes::{self, Chained};
 use crate::selftest::{Bench, Checked, Limits, POISON, Topic, bytes_of, row};
 use cuda::{LaunchMode, Stream, View};
@@ -85,9 +84,9 @@ impl Case {
     }
 }
 
-const SOURCES: [Source; 6] = {
+const SOURCES: [Source; 7] = {
     let [a, b, c, d, e] = MODULES;
-    [a, b, c, d, e, Source::MlpHopper]
+    [a, b, c, d, e, Source::MlpHopper, Source::MemoryEncoderConvnext128]
 };
 
 pub(crate) const TOPIC: Topic = Topic {
@@ -104,14 +103,10 @@ pub(crate) const TOPIC: Topic = Topic {
 };
 
 fn judge(bench: &Bench) {
-    let hopper = |case: &Case| HopperMlp::load_if_supported(bench.gpu, case.shape().tokens());
     // The memory in front of latents.
     let cases = bench.planned(CASES, |case| {
-        let on_hopper = match mlp::rows(case) {
-            1.. if hopper(case).is_some() => 1 + mlp::rows(case),
-            _ => 0,
-        };
-        (case.shape().tokens() * DEPTH, case.frames.len() + on_hopper + chain_modes::rows(bench))
+        let rows = case.frames.len() + mlp::rows(bench, case) + chain_modes::rows(bench);
+        (case.shape().tokens() * DEPTH, rows)
     });
     let seed = bench.seed;
     bench.each(
@@ -130,28 +125,32 @@ fn judge(bench: &Bench) {
                 Err(error) => return bench.found(row(NAME, case.name, Err(error))),
             };
             // First as any GPU computes it.
-            old.encoder.hopper_mlp = None;
+            old.encoder.mlp = None;
             for (frame, expected) in case.frames.iter().zip(&expected) {
                 let name = format!("{}, {}", case.name, frame.name);
                 let checked = check(bench, &drawn, &old, frame, expected);
                 bench.found(row(NAME, &name, checked));
             }
-            // Then the last frame with Hopper's MLP, at any size; latents come behind it.
-            work.encoder.hopper_mlp = hopper(case);
-            let last = case.frames.last().zip(expected.last());
-            let on_hopper = work.encoder.hopper_mlp.is_some() && mlp::rows(case) > 0;
-            if let Some((frame, expected)) = last.filter(|_| on_hopper) {
-                let name = format!("{}, {}, MLP on Hopper", case.name, frame.name);
+            let Some((frame, expected)) = case.frames.last().zip(expected.last()) else { return };
+            // Then the last frame with other MLPs, at any size; latents come behind them.
+            for (mlp, ways) in mlp::others(bench, case) {
+                let name = format!("{}, {}, MLP {}", case.name, frame.name, ways[1]);
+                match mlp {
+                    Ok(mlp) => work.encoder.mlp = Some(mlp),
+                    Err(error) => {
+                        bench.found(row(NAME, &name, Err(error)));
+                        continue;
+                    }
+                }
                 let checked = check(bench, &drawn, &work, frame, expected);
                 bench.found(row(NAME, &name, checked));
-                mlp::judge(bench, case, [&old, &work]);
-            } else if let Some((frame, _)) = last {
-                let low = frame.low(&drawn);
-                if let Err(error) = work.give(&frame.given(&low), &bench.stream) {
-                    return bench.found(row(NAME, case.name, Err(error)));
-                }
+                mlp::judge(bench, case, ways, [&old, &work]);
             }
-            // Of the last frame, whose inputs are there.
+            work.encoder.mlp = mlp::on_hopper(bench, case);
+            let low = frame.low(&drawn);
+            if let Err(error) = work.give(&frame.given(&low), &bench.stream) {
+                return bench.found(row(NAME, case.name, Err(error)));
+            }
             work.modes(bench, case.name, &drawn);
         },
     );
