@@ -6,7 +6,7 @@ object that is not there, as memory_encoder_convnext_mlp_proj does.
 
 | kernel                          | M, N, K                    | tile of T | threads | stages | shared bytes | registers |
 |---------------------------------|----------------------------|-----------|---------|--------|--------------|-----------|
-| memory_encoder_convnext_mlp_128 | T, 1024, 256; T, 256, 1024 | 128       | 256     | 3      | 98 304       | REGS       |
+| memory_encoder_convnext_mlp_128 | T, 1024, 256; T, 256, 1024 | 128       | 256     | 3      | 98 304       | 254        |
 
 The kernels of memory_encoder_convnext.cu have 32 tokens and read all weights, 1 MB, for each such
 tile: a wave of blocks for each 32 tokens of a multiprocessor. By count, of 4096 tokens on Orin's 16
@@ -57,7 +57,7 @@ struct WideProblem {
 };
 
 class Wide {
-    int warp, lane, part, first;  // `first` of the lane's two tokens, the other is the eighth behind it
+    int warp, lane, part, first;     // `first` of the lane's tokens, the other is the eighth behind it
     u32 shared, up_rows, down_rows;  // a lane's places for ldmatrix, in the first 16 rows of a stage
     u32 left[WIDTH / 16][4];
     float sums[WIDTH / 8][4];
@@ -79,8 +79,8 @@ class Wide {
         for (int i = 0; i < 4; i++)
             copy16(to + i * 4096, p.down + (i * 64 + row) * HIDDEN + chunk * PART + unit * 8, true);
     }
-    /// result += the left factor by 16 rows [256] of a stage that has ROWS of them. Two sums in turn,
-    /// so that fewer products wait for the one before.
+    /// result += the left factor by 16 rows [256] of a stage that has ROWS of them. Two sums take
+    /// turns, so that fewer products wait for the one before.
     template <int ROWS>
     __device__ __forceinline__ void multiply(float (&result)[2][4], u32 rows) const {
         float odd[2][4] = {};
@@ -128,7 +128,7 @@ class Wide {
             u32 active[4];
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                const float *pair = hidden[i >> 1] + (i & 1) * 2;
+                const float* pair = hidden[i >> 1] + (i & 1) * 2;
                 active[i] = to_f16x2(gelu(pair[0] + bias[i >> 1].x), gelu(pair[1] + bias[i >> 1].y));
             }
             u32 rows = (down_rows ^ (u32)(step * 32)) + stage + UP_BYTES;

@@ -39,7 +39,6 @@ namespace hopper_windows {
 }  // namespace hopper_windows
 static const Kernel KERNELS[] = {
     SOURCE(any, attention_cross),
-    SOURCE(any, attention_cross_8_warps),
     SOURCE(any, attention_self),
     SOURCE(any, attention_heads_64),
     SOURCE(any, attention_heads_80),

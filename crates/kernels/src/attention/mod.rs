@@ -125,7 +125,8 @@ impl Attention {
             rows = rows.next_multiple_of(CLUSTER as usize);
         }
         let tiles = keys.div_ceil(pair.kind.tile);
-        let splits = splits(pair.resident, rows * objects, tiles);
+        let combine = combine_cost(pair.kind.tile, values.width(), pair.padded);
+        let splits = splits(pair.resident, rows * objects, tiles, combine);
         let parts = match splits {
             1 => None,
             _ => {
@@ -339,15 +340,16 @@ impl Rows {
 /// where several waves of blocks leave fewer multiprocessors idle; no more than there are tiles.
 ///
 /// `resident` blocks run at once. On 82 multiprocessors two parts of 32 rows occupy 64 of them; five
-/// parts are 160 blocks, two waves of 82 with four idle places.
-fn splits(resident: usize, rows: usize, tiles: usize) -> usize {
+/// parts are 160 blocks, two waves of 82 with four idle places. `combine`: as [`combine_cost`] has
+/// it.
+fn splits(resident: usize, rows: usize, tiles: usize, combine: usize) -> usize {
     let once = (resident / rows).clamp(1, tiles);
     let most = (MOST_WAVES * resident / rows).clamp(once, tiles);
-    // In 64ths of a tile's time, on the way of the last block to end.
+    // In TICKS, on the way of the last block to end.
     let cost = |splits: usize| {
         let waves = (rows * splits).div_ceil(resident);
-        let combine = if splits > 1 { COMBINE * splits * rows } else { 0 };
-        64 * waves * (tiles.div_ceil(splits) + BEGIN) + combine
+        let combine = if splits > 1 { combine * splits * rows } else { 0 };
+        TICKS * waves * (tiles.div_ceil(splits) + BEGIN) + combine
     };
     // The count is rough: 5 % less are needed to leave the single wave.
     let better = (once + 1..=most).min_by_key(|splits| cost(*splits));
@@ -358,9 +360,17 @@ fn splits(resident: usize, rows: usize, tiles: usize) -> usize {
 const MOST_WAVES: usize = 4;
 /// What a block takes beside its tiles, in tiles.
 const BEGIN: usize = 1;
-/// What it takes to combine a part of a row of blocks, in 64ths of a tile, the whole GPU working: on
-/// an H200 a row of 128 x 64 sums, written and read, is 22 ns of an L2 cache's 3 TB/s, a tile 2 µs.
-const COMBINE: usize = 1;
+/// A tile's time.
+const TICKS: usize = 256;
+
+/// What it takes to write and read the sums of one block, the whole GPU working, in [`TICKS`]: eight
+/// bytes for each of its 128 x `padded` sums, beside a tile's 128 x `keys` x (`width` + `padded`)
+/// multiply-adds on one multiprocessor. By count, an RTX 3090 does 0.43 T of these a second and
+/// multiprocessor, and has 0.94 TB/s of memory: 8 x 0.43 / 0.94 of 256, and a third more for the
+/// launch.
+fn combine_cost(keys: usize, width: usize, padded: usize) -> usize {
+    1280 * padded / (keys * (width + padded))
+}
 
 #[cfg(test)]
 mod tests;

@@ -4,56 +4,70 @@ use super::kernels::{FRAME, HEADS, Kernels, MEMORY};
 use super::*;
 use crate::constants::instance;
 
-/// Rows of blocks and tiles of a launch: at 1024 and 512 pixels the bank of SAM 2.1, of EdgeTAM, the
-/// frame, and the trunks' heads of 4096 and 1024 tokens.
-fn launches(keys: usize) -> [(usize, usize); 8] {
+/// Parts of a launch: rows of blocks of 128 queries, keys, and the kernel's keys of a tile, columns
+/// of Q and of the sums.
+fn parts(resident: usize, rows: usize, keys: usize, [tile, width, padded]: [usize; 3]) -> usize {
+    splits(resident, rows, keys.div_ceil(tile), combine_cost(tile, width, padded))
+}
+
+const BANK: [usize; 3] = [64, 256, 64];
+const SELF: [usize; 3] = [64, 256, 256];
+const BANK_ON_HOPPER: [usize; 3] = [128, 256, 64];
+
+/// At 1024 and 512 pixels: the bank of SAM 2.1, of EdgeTAM, and the frame.
+fn of_track_step(resident: usize, bank: [usize; 3]) -> [usize; 6] {
     [
-        (32, 28_736_usize.div_ceil(keys)),
-        (8, 7_232_usize.div_ceil(keys)),
-        (32, 3_648_usize.div_ceil(keys)),
-        (32, 4096_usize.div_ceil(keys)),
-        (4 * 32, 4096_usize.div_ceil(keys)),
-        (8 * 32, 4096_usize.div_ceil(keys)),
-        (4 * 8, 1024_usize.div_ceil(keys)),
-        (8 * 8, 1024_usize.div_ceil(keys)),
+        parts(resident, 32, 28_736, bank),
+        parts(resident, 8, 7_232, bank),
+        parts(resident, 32, 3_648, bank),
+        parts(resident, 8, 912, bank),
+        parts(resident, 32, 4096, SELF),
+        parts(resident, 8, 1024, SELF),
     ]
 }
 
-fn all_splits(resident: usize, keys: usize) -> [usize; 8] {
-    launches(keys).map(|(rows, tiles)| splits(resident, rows, tiles))
+/// Four and eight heads of 4096 and of 1024 tokens, in an encoder.
+fn of_heads(resident: usize, kernel: [usize; 3]) -> [usize; 4] {
+    [
+        parts(resident, 4 * 32, 4096, kernel),
+        parts(resident, 8 * 32, 4096, kernel),
+        parts(resident, 4 * 8, 1024, kernel),
+        parts(resident, 8 * 8, 1024, kernel),
+    ]
 }
 
 #[test]
 fn parts_fill_the_gpu_once_where_that_is_nearly_all_of_it() {
     // An H200 holds one block of the kernels for Hopper on each of its 132 multiprocessors.
-    assert_eq!(all_splits(132, 128), [4, 16, 4, 4, 1, 1, 4, 2]);
-    // The frame, in tiles of 64 keys.
-    assert_eq!((splits(132, 32, 64), splits(132, 8, 16)), (4, 16));
-    // Kernels for any GPU: one block, and two.
-    assert_eq!(all_splits(132, 64), [4, 16, 4, 4, 1, 1, 4, 2]);
-    assert_eq!(all_splits(264, 32), [8, 33, 8, 8, 2, 1, 8, 4]);
-    // Few keys, many queries, many objects.
-    assert_eq!(splits(132, 1, 3), 3);
-    assert_eq!(splits(132, 8 * 32, 449), 1);
+    assert_eq!(of_track_step(132, BANK_ON_HOPPER), [4, 16, 4, 8, 4, 16]);
+    assert_eq!(of_heads(132, [128, 128, 128]), [1, 1, 4, 2]);
+    // Kernels for any GPU, two blocks of those for heads.
+    assert_eq!(of_track_step(132, BANK), [4, 16, 4, 15, 4, 16]);
+    assert_eq!(of_heads(264, [32, 96, 96]), [2, 1, 8, 4]);
+    // Few keys, many objects.
+    assert_eq!(splits(132, 1, 3, 4), 3);
+    assert_eq!(splits(132, 8 * 32, 449, 4), 1);
     // Orin's 16 multiprocessors, and 64: whole waves.
-    assert_eq!(all_splits(16, 64), [1, 2, 1, 1, 1, 1, 1, 1]);
-    assert_eq!(all_splits(64, 64), [2, 8, 2, 2, 1, 1, 2, 1]);
+    assert_eq!(of_track_step(16, BANK), [1, 2, 1, 2, 1, 2]);
+    assert_eq!(of_heads(32, [32, 96, 96]), [1, 1, 1, 1]);
+    assert_eq!(of_track_step(64, BANK), [2, 8, 2, 8, 2, 8]);
 }
 
 #[test]
 fn more_parts_than_one_wave_fill_the_gpu_better() {
     // An RTX 3090 and an A100. One wave has 64 of 82 blocks, and 96 of 108.
-    assert_eq!(splits(82, 32, 449), 5);
-    assert_eq!(splits(108, 32, 449), 10);
+    assert_eq!(parts(82, 32, 28_736, BANK), 5);
+    assert_eq!(parts(108, 32, 28_736, BANK), 10);
     // Three objects on an H200: 96 of 132, or three waves with 384 of 396.
-    assert_eq!(splits(132, 3 * 32, 225), 4);
-    // What is combined must not cost more than is gained.
-    assert_eq!(splits(82, 32, 8), 2);
+    assert_eq!(parts(132, 3 * 32, 28_736, BANK_ON_HOPPER), 4);
+    // What is combined must not cost more than is gained: few tiles, or wide sums of small ones.
+    assert_eq!(splits(82, 32, 8, 4), 2);
+    assert_eq!(of_heads(164, [32, 96, 96]), [1, 1, 5, 2]);
     // Always a part for each block, and a tile for each part.
     for resident in [16, 64, 82, 108, 132, 264] {
         for rows in 1..=300 {
             for tiles in [1, 2, 3, 16, 57, 449] {
-                let found = splits(resident, rows, tiles);
+                let found = splits(resident, rows, tiles, 4);
                 assert!((1..=tiles).contains(&found), "{resident} {rows} {tiles}: {found}");
                 assert!(rows * found <= (MOST_WAVES * resident).max(rows));
             }
