@@ -21,8 +21,8 @@ use crate::Source;
 use crate::kernel::Chain;
 use crate::selftest::f64_reference::{add, dot};
 use crate::selftest::{Bench, CaseRow, Checked, Limits, Topic, row};
-use cuda::{LaunchMode, Stream, View};
 use cases::CASES;
+use cuda::{LaunchMode, Stream, View};
 use vos::noise::Noise;
 
 /// The softmax weights and the result are rounded to f16.
