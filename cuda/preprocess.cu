@@ -135,10 +135,10 @@ __device__ __forceinline__ Pixels4 resize_columns(const u32* frame, i32 frame_by
     for (i32 i = 0; i < 3 * PIXELS; ++i) sums[i] = HALF;
     for (i32 tap = 0; tap < count; ++tap) {
         const i32 at = start + tap * stride, weight = weights[tap], shift = 8 * (at % 4);
-        u32 word = frame_word(frame, at / 4, frame_bytes);
+        u32 word = frame_word<4>(frame, at / 4, frame_bytes);
 #pragma unroll
         for (i32 i = 0; i < 3; ++i) {
-            const u32 next = frame_word(frame, at / 4 + i + 1, frame_bytes);
+            const u32 next = frame_word<4>(frame, at / 4 + i + 1, frame_bytes);
             const u32 four = __funnelshift_r(word, next, shift);
             word = next;
 #pragma unroll
@@ -293,8 +293,9 @@ __device__ __forceinline__ void linear(const u8* __restrict__ frame, T* __restri
 
 }  // namespace
 
+// Of four blocks on a multiprocessor: with no such number ptxas spills on sm 80 for a fifth.
 #define BICUBIC(NAME, T)                                                                                     \
-    extern "C" __global__ void __launch_bounds__(256)                                                        \
+    extern "C" __global__ void __launch_bounds__(256, 4)                                                     \
         NAME(const u32* frame, T* image, const T* values, const i32* first_x, const Weights4* weights_x,     \
              i32 groups_x, const i32* first_y, const i32* count_y, const i32* weights_y, i32 longest_y,      \
              i32 width, i32 height, i32 side, i32 x, i32 y, i32 content_width, i32 content_height) {         \

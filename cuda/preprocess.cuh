@@ -56,11 +56,14 @@ __device__ __forceinline__ void inputs_of_tile(i32 at, i32 tile, i32 origin, i32
     *end = some ? first[to - 1] + count[to - 1] : 0;
 }
 
-// Word `index` of the frame, whose last bytes may be no whole word; nothing beyond them is read.
+// Word `index` of the frame, whose last bytes may be no whole word; nothing beyond them is read. As a
+// loop those bytes take little code; UNROLL them where that would take more registers.
+template <i32 UNROLL = 1>
 __device__ __forceinline__ u32 frame_word(const u32* frame, i32 index, i32 bytes) {
     if (4 * index + 4 <= bytes) return frame[index];
     u32 word = 0;
     const u8* tail = reinterpret_cast<const u8*>(frame);
+#pragma unroll UNROLL
     for (i32 at = 4 * index; at < bytes; ++at) word |= (u32)tail[at] << (8 * (at % 4));
     return word;
 }
