@@ -144,6 +144,18 @@ def prefixes():
     return (name for name in names if name not in NO_PREFIX)
 
 
+# A block with registers of its own, which NVRTC makes of `__syncthreads_or`. They may have the names of
+# the kernel's registers.
+BLOCK = re.compile(r"^\s*\{\s*\n(?:\s*\.reg \.\w+\s+\w+;\s*\n)+.*?^\s*\}\s*$", re.M | re.S)
+OF_BLOCK = re.compile(r"^\s*\.reg \.\w+\s+(\w+);", re.M)
+
+
+def own_registers(block):
+    """The same block with `p1_` for its own register `p1`, which no kernel's register is called."""
+    names = OF_BLOCK.findall(block[0])
+    return re.sub(rf"(?<![\w$%.])({'|'.join(names)})\b", r"\1_", block[0]) if names else block[0]
+
+
 def short_numbers(ptx):
     """The same PTX whose kernels call their registers `b0` to `b99`, `c0` to `c99` and so on."""
     bodies = re.split(r"(?=^\.(?:visible|entry|extern|func)\b)", ptx, flags=re.M)
@@ -153,6 +165,9 @@ def short_numbers(ptx):
 def short_numbers_of_kernel(ptx):
     """The same for one kernel, whose registers no other one knows."""
     unused, groups = prefixes(), {}
+    ptx = BLOCK.sub(own_registers, ptx)
+    if hidden := re.search(r"^\s*\.reg \.\w+\s+[A-Za-z]{1,2}\d+;", ptx, re.M):
+        raise Problem(f"the PTX declares {hidden[0].strip()} in a block, where another register would get its name")
     if clash := re.search(r"(?<![\w$%.<])(?![dfprsaL])[A-Za-z]{1,2}\d{1,2}\b(?!\.)", ptx):
         raise Problem(f"the PTX has a name {clash[0]}, which a register would get")
 
