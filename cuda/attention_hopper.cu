@@ -1,20 +1,17 @@
 /*!
-The attention of attention.cu for Hopper only (sm_90a): the same arguments, partial results and
-masks.
+The attention of attention.cu within heads, for Hopper only (sm_90a): the same arguments, partial
+results and masks.
 
-| instance                      | WIDTH, DV | queries x keys | stages | shared bytes |
-|-------------------------------|-----------|----------------|--------|--------------|
-| attention_cross_hopper_before | 256, 64   | 128 x 128      | 10     | 231 584      |
-| attention_self_hopper_before  | 256, 256  | 128 x 64       | 16     | 197 888      |
-| attention_heads_64_hopper     | 64, 64    | 128 x 128      | 7      | 133 232      |
-| attention_heads_80_hopper     | 80, 80    | 128 x 128      | 12     | 231 616      |
-| attention_heads_96_hopper     | 96, 96    | 128 x 128      | 12     | 231 616      |
-| attention_heads_128_hopper    | 128, 128  | 128 x 128      | 12     | 231 616      |
+| instance                   | WIDTH, DV | queries x keys | stages | shared bytes |
+|----------------------------|-----------|----------------|--------|--------------|
+| attention_heads_64_hopper  | 64, 64    | 128 x 128      | 7      | 133 232      |
+| attention_heads_80_hopper  | 80, 80    | 128 x 128      | 12     | 231 616      |
+| attention_heads_96_hopper  | 96, 96    | 128 x 128      | 12     | 231 616      |
+| attention_heads_128_hopper | 128, 128  | 128 x 128      | 12     | 231 616      |
 
 384 threads: warpgroup 0 copies (40 registers a thread); each of the two others owns 64 queries and
 multiplies with `wgmma` (232 registers, attention_hopper.cuh). The copying threads hand over chunks
-by the ring's barriers. The first two are those that attention_cluster_hopper.cu replaces, to be
-timed beside its own.
+by the ring's barriers. Memory and frame have attention_cluster_hopper.cu.
 */
 
 #include "ptx.cuh"
@@ -202,16 +199,6 @@ struct Attention
     [[maybe_unused]] constexpr int NAME##_shared = NAME##_instance::SHARED;                                  \
     [[maybe_unused]] constexpr int NAME##_width = WIDTH, NAME##_columns = DV, NAME##_keys = KEYS;
 
-#define ATTENTION_HOPPER(NAME, WIDTH, CONSUMERS, KEYS, DV, STAGES, LAG, TURNS)                               \
-    LAUNCH(NAME, WIDTH, CONSUMERS, KEYS, DV, STAGES, LAG, TURNS)                                             \
-    extern "C" __global__ void __launch_bounds__((1 + CONSUMERS) * 128, 1)                                   \
-        NAME(const f16* q, const f16* k, const f16* v, const float* bias, f16* out, float* partial,          \
-             float* stats, int m, int n) {                                                                   \
-        extern __shared__ __align__(1024) unsigned char memory[];                                            \
-        NAME##_instance attention;                                                                           \
-        attention.run(Problem{q, k, v, bias, out, partial, stats, m, n, WIDTH, DV, {WIDTH, m * WIDTH},       \
-                              {WIDTH, n * WIDTH}, {DV, n * DV}, {DV, m * DV}}, shared_address(memory));      \
-    }
 // Heads of `depth` columns, which lie where the launch says, in elements.
 #define HEADS_HOPPER(NAME, WIDTH, CONSUMERS, KEYS, DV, STAGES, LAG, TURNS)                                   \
     LAUNCH(NAME, WIDTH, CONSUMERS, KEYS, DV, STAGES, LAG, TURNS)                                             \
@@ -227,8 +214,6 @@ struct Attention
     }
 
 #ifndef ATTENTION_NO_INSTANCES
-ATTENTION_HOPPER(attention_cross_hopper_before, 256, 2, 128, 64, 10, 2, true)
-ATTENTION_HOPPER(attention_self_hopper_before, 256, 2, 64, 256, 16, 4, true)
 HEADS_HOPPER(attention_heads_64_hopper, 64, 2, 128, 64, 7, 2, true)
 // Every other chunk is narrow: twice as many in flight are as many bytes.
 HEADS_HOPPER(attention_heads_80_hopper, 80, 2, 128, 80, 12, 4, true)

@@ -12,7 +12,7 @@ use crate::selftest::fakes::{Fakes, shared};
 use crate::support::{column, segtrt};
 
 /// The kernels of attention, and the sources that have them.
-pub const ATTENTION: [(&str, &str); 14] = [
+pub const ATTENTION: [(&str, &str); 12] = [
     ("attention", "attention_cross"),
     ("attention", "attention_self"),
     ("attention", "attention_heads_64"),
@@ -21,8 +21,6 @@ pub const ATTENTION: [(&str, &str); 14] = [
     ("attention", "attention_heads_128"),
     ("attention_cluster_hopper", "attention_cross_hopper"),
     ("attention_cluster_hopper", "attention_self_hopper"),
-    ("attention_hopper", "attention_cross_hopper_before"),
-    ("attention_hopper", "attention_self_hopper_before"),
     ("attention_hopper", "attention_heads_64_hopper"),
     ("attention_hopper", "attention_heads_80_hopper"),
     ("attention_hopper", "attention_heads_96_hopper"),

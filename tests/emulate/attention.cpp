@@ -109,8 +109,6 @@ int main(int count, char** words) {
         shipped<ClusterAttention<256, 128, 64, 14, true>>("attention_cross_hopper");
         shipped<ClusterAttention<256, 80, 256, 16, false>>("attention_self_hopper");
 #elif defined(HOPPER)
-        shipped<Attention<256, 2, 128, 64, 10, 2, true>>("attention_cross_hopper_before");
-        shipped<Attention<256, 2, 64, 256, 16, 4, true>>("attention_self_hopper_before");
         shipped_heads<Attention<64, 2, 128, 64, 7, 2, true>>("attention_heads_64_hopper", 56);
         shipped_heads<Attention<80, 2, 128, 80, 12, 4, true>>("attention_heads_80_hopper", 72);
         shipped_heads<Attention<96, 2, 128, 96, 12, 4, true>>("attention_heads_96_hopper", 96);

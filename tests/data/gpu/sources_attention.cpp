@@ -51,8 +51,6 @@ static const Kernel KERNELS[] = {
     SOURCE(any, attention_combine_256),
     CLUSTER(clusters, attention_cross_hopper, 2),
     CLUSTER(clusters, attention_self_hopper, 2),
-    SOURCE(hopper, attention_cross_hopper_before),
-    SOURCE(hopper, attention_self_hopper_before),
     SOURCE(hopper, attention_heads_64_hopper),
     SOURCE(hopper, attention_heads_80_hopper),
     SOURCE(hopper, attention_heads_96_hopper),

@@ -26,8 +26,6 @@ pub(super) enum Form {
     Any,
     /// Hopper's own.
     Hopper,
-    /// The same, but of memory and frame those without clusters, to be timed beside the others.
-    HopperBefore,
 }
 
 /// The kernels for one kind of attention.
@@ -39,8 +37,6 @@ pub(super) struct Kernels {
     pub any: Kind,
     /// Hopper's own.
     pub hopper: Kind,
-    /// Those without clusters.
-    pub before: Kind,
     /// What merges parts.
     pub merge: &'static str,
 }
@@ -50,7 +46,6 @@ impl Kernels {
         match form {
             Form::Any => self.any,
             Form::Hopper => self.hopper,
-            Form::HopperBefore => self.before,
         }
     }
 }
@@ -86,38 +81,26 @@ macro_rules! kind {
 
 /// The kernels of an attention, and the kernel that combines splits of the same width.
 macro_rules! kernels {
-    ($any:literal, $hopper:expr, $before:literal, $combine:literal) => {
+    ($any:literal, $hopper:expr, $combine:literal) => {
         Kernels {
             padded: instance!($any, "columns") as usize,
             any: kind!($any),
             hopper: $hopper,
-            before: kind!($before),
             merge: $combine,
         }
     };
-    ($any:literal, $hopper:literal, $combine:literal) => {
-        kernels!($any, kind!($hopper), $hopper, $combine)
-    };
 }
 
-pub(super) const MEMORY: Kernels = kernels!(
-    "attention_cross",
-    kind!(cluster "attention_cross_hopper"),
-    "attention_cross_hopper_before",
-    "attention_combine_64"
-);
-pub(super) const FRAME: Kernels = kernels!(
-    "attention_self",
-    kind!(cluster "attention_self_hopper"),
-    "attention_self_hopper_before",
-    "attention_combine_256"
-);
+pub(super) const MEMORY: Kernels =
+    kernels!("attention_cross", kind!(cluster "attention_cross_hopper"), "attention_combine_64");
+pub(super) const FRAME: Kernels =
+    kernels!("attention_self", kind!(cluster "attention_self_hopper"), "attention_combine_256");
 /// The kernels for heads, by increasing width.
 pub(super) const HEADS: [Kernels; 4] = [
-    kernels!("attention_heads_64", "attention_heads_64_hopper", "attention_combine_64"),
-    kernels!("attention_heads_80", "attention_heads_80_hopper", "attention_combine_80"),
-    kernels!("attention_heads_96", "attention_heads_96_hopper", "attention_combine_96"),
-    kernels!("attention_heads_128", "attention_heads_128_hopper", "attention_combine_128"),
+    kernels!("attention_heads_64", kind!("attention_heads_64_hopper"), "attention_combine_64"),
+    kernels!("attention_heads_80", kind!("attention_heads_80_hopper"), "attention_combine_80"),
+    kernels!("attention_heads_96", kind!("attention_heads_96_hopper"), "attention_combine_96"),
+    kernels!("attention_heads_128", kind!("attention_heads_128_hopper"), "attention_combine_128"),
 ];
 
 /// Bytes of shared memory of which a multiprocessor holds one block: of sm 80 and 87, and of sm 90.
@@ -209,7 +192,7 @@ impl AttentionKernels {
             let merge = function(kernels.merge)?;
             let mode = match wanted {
                 Form::Any => LaunchMode::Ordered,
-                Form::Hopper | Form::HopperBefore => MODE_ON_HOPPER,
+                Form::Hopper => MODE_ON_HOPPER,
             };
             Ok(Arc::new(Pair { attend, kind, merge, padded: kernels.padded, resident, mode }))
         };

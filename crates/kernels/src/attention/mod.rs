@@ -274,7 +274,7 @@ impl Attention {
                 Ints[2]([m, n]),
             ),
             (Values::Memory | Values::Frame, None) => arguments!(
-                ["attention_cross", "attention_self", "attention_*_before"];
+                ["attention_cross", "attention_self"];
                 Views[3]([q, k, v]),
                 Optional(bias),
                 View(out),

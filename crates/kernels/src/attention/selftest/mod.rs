@@ -62,24 +62,20 @@ pub(crate) const TOPIC: Topic = Topic {
 fn judge(bench: &Bench) {
     let mut forms = vec![Form::Any];
     if bench.gpu.facts().sm == 90 {
-        forms.splice(0..0, [Form::Hopper, Form::HopperBefore]);
+        forms.insert(0, Form::Hopper);
     }
     let mut variants = Vec::new();
     for form in forms {
         match AttentionKernels::of(bench.gpu, form) {
-            Ok(kernels) => variants.push((form, kernels)),
+            Ok(kernels) => variants.push(kernels),
             Err(error) => {
                 let case = if form == Form::Any { "for any GPU" } else { "for Hopper" };
                 return bench.found(row("attention", case, Err(error)));
             }
         }
     }
-    // Of heads there is nothing before.
-    let differs =
-        |case: &Case, form| form != Form::HopperBefore || !matches!(case.values, Values::Heads(_));
     let cases = bench.planned(&CASES, |case| {
-        let variants = variants.iter().filter(|(form, _)| differs(case, *form)).count();
-        let rows = variants + groups::rows(case);
+        let rows = variants.len() + groups::rows(case);
         (case.objects * case.queries * case.values.columns(), rows)
     });
     let seed = bench.seed;
@@ -87,11 +83,9 @@ fn judge(bench: &Bench) {
         &cases,
         |case| Data::new(case, seed),
         |case, data| {
-            for (_, kernels) in variants.iter().filter(|(form, _)| differs(case, *form)) {
-                bench.found(case.row(bench, kernels, &data));
-            }
+            variants.iter().for_each(|kernels| bench.found(case.row(bench, kernels, &data)));
             // The last ones are those for any GPU.
-            if let Some((_, kernels)) = variants.last() {
+            if let Some(kernels) = variants.last() {
                 groups::judge(bench, case, kernels, &data);
             }
         },
