@@ -35,6 +35,9 @@ pub const HEAD: usize = 256;
 pub const WIDEST_HEAD: usize = 128;
 /// Queries of a block, for all kernels.
 const QUERIES: usize = 128;
+/// The least number of queries with early launches: they gain 1 % of a layer with 4096 queries, and
+/// cost 2 to 3 % of one with 1024 (docs/results/kernels.md).
+const EARLY_QUERIES: usize = 2304;
 /// Threads of the kernels that combine splits.
 const COMBINE_THREADS: u32 = 256;
 /// Bytes of an f16, the type of all tensors.
@@ -160,7 +163,7 @@ impl Attention {
     /// Enqueues O = softmax(Q Kᵀ + bias) V. All but `bias` are fp16: `q` `[objects, queries,
     /// width]`, scaled; `k` `[objects, keys, width]`; `v` `[objects, keys, columns]`; `out`
     /// `[objects, queries, columns]`. `bias`: f32 `[keys]`, the same for all objects and queries.
-    /// No allocation; may be recorded. On Hopper early launches.
+    /// No allocation; may be recorded. On Hopper early launches, unless there are few queries.
     ///
     /// # Errors
     /// Views of another size or at odd addresses, or what the driver says.
@@ -171,7 +174,9 @@ impl Attention {
         out: &View,
         chain: &Chain<'_>,
     ) -> Result<()> {
-        self.enqueue_in(operands, bias, out, &chain.in_mode(self.pair.mode))
+        let early = self.shape.queries >= EARLY_QUERIES;
+        let mode = if early { self.pair.mode } else { LaunchMode::Ordered };
+        self.enqueue_in(operands, bias, out, &chain.in_mode(mode))
     }
 
     /// The same in the chain's mode.
