@@ -195,7 +195,7 @@ HEAD = """# Registers, shared memory and occupancy of the kernels
 Written by `scripts/resources.py` with ptxas {ptxas}; not to be edited. Hash of the PTX and its launches: `{hash}`.
 
 A cell `218 · 1`: 218 registers a thread, and one block resident on a multiprocessor (SM). "spills" counts bytes of stores and loads.
-A dash: not assembled. Kernels with Hopper's instructions (`*_hopper`, `gemm_bias_*`, `gemm_residual_*`, `*_by_6`) exist for sm 90a alone: no other GPU has wgmma, TMA and clusters. The others run on sm 90 too, with their instructions for programmatic dependent launch.
+A dash: not assembled. Kernels with Hopper's instructions (`*_hopper`, `gemm_*`) exist for sm 90a alone: no other GPU has wgmma, TMA and clusters. The others run on sm 90 too, with their instructions for programmatic dependent launch.
 Shared memory is in bytes; the dynamic part is the largest that a released model asks for.
 Occupancy follows the limits of the [CUDA C++ Programming Guide](https://docs.nvidia.com/cuda/cuda-c-programming-guide/#features-and-technical-specifications-technical-specifications-per-compute-capability), as in NVIDIA's [arch_traits.h](https://github.com/NVIDIA/cccl/blob/main/libcudacxx/include/cuda/__device/arch_traits.h).
 Nothing here was measured on a GPU.

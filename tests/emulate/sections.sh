@@ -36,8 +36,6 @@ done
 wrong attention_hopper.cuh.attention attention_weighs_all_keys_alike 'fmaf(scores[j], LOG2E, -row_max[h])' 0.0f
 wrong window_attention_hopper.cu.attention windows_weigh_all_keys_alike 'fmaf(scores[j], LOG2E, -row_max[h])' 0.0f
 wrong gemm_layernorm_hopper.cu.gemm norm_has_no_bias 'norm_bias[column]' 0.0f
-wrong gemm.cu.norm any_gpu_gemm_has_no_epilogue 'shift[j].x' 0.0f
-wrong gemm.cu.gemm any_gpu_gemm_has_no_epilogue 'gelu_halves(word)' word
 last='power_of_two(fmaf(scores[i + n][2 * a + 1], LOG2E, behind[a]))'
 wrong mask_decoder_image.cuh.attention decoder_skips_the_last_token_of_a_tile "$last" "(i + n == EIGHTS - 1 && of.part == 3 ? 0.0f : $last)"
 wrong mask_decoder_combine.cuh.combine decoder_has_no_value_bias '((const float4*)(p.value_bias + head * DEPTH))[part]' '(float4{0, 0, 0, 0})'

@@ -77,11 +77,6 @@ namespace necks {
 #include "../../emulate/neck.h"
 #include "neck.cu.instances"
 }  // namespace necks
-namespace gemms {
-static void prefetch_far_line(const void* from) { (void)*(volatile const unsigned char*)from; }
-#include "../../emulate/gemm_ampere.h"
-#include "gemm.cu.instances"
-}  // namespace gemms
 
 static const Kernel KERNELS[] = {
     SOURCE(keys, memory_key_proj),
@@ -128,7 +123,5 @@ static const Kernel KERNELS[] = {
     SOURCE(hiera_blocks, hiera_block_96),
     SOURCE(hiera_blocks, hiera_block_112),
     SOURCE(necks, neck),
-    SOURCE(gemms, gemm_128_rows),
-    SOURCE(gemms, gemm_layernorm_64_rows),
 };
 extern const Table SOURCES{KERNELS, sizeof KERNELS / sizeof *KERNELS};

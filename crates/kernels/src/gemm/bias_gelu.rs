@@ -1,7 +1,7 @@
 /*!
-f16 GEMMs with f32 accumulators: `out = a weightᵀ + bias`, and with the GELU of an MLP's hidden
-layer in the epilogue, `out = gelu(a weightᵀ + bias)`. The fused kernel does not read the output
-again, and overlaps the epilogue of one tile with the matmul of the next.
+f16 GEMMs on Hopper with f32 accumulators: `out = a weightᵀ + bias`, and with the GELU of an MLP's
+hidden layer in the epilogue, `out = gelu(a weightᵀ + bias)`. The fused kernel does not read the
+output again, and overlaps the epilogue of one tile with the matmul of the next.
 
 A `[m, k]`, weight `[n, k]`, bias `[n]` and out `[m, n]` are f16.
 */
@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 
-use super::any_gpu::TileGemm;
 use super::tile_config::{ClusterKernel, TileConfig, config, supports_k};
 use crate::constants::instance;
 use crate::kernel::arguments;
@@ -41,86 +40,64 @@ const CONFIGS: [TileConfig; 6] = [
 /// Names of the kernels with GELU begin so.
 const GELU: &str = "gemm_bias_gelu_";
 
-/// Those for Hopper.
+/// All of them.
 pub(super) fn configs() -> impl Iterator<Item = TileConfig> {
     CONFIGS.into_iter()
 }
 
 /// The loaded kernels. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct GemmKernels(Kind);
-
-#[derive(Clone, Debug)]
-enum Kind {
+pub struct GemmKernels {
     /// As [`CONFIGS`].
-    Hopper(Arc<[ClusterKernel]>),
-    AnyGpu(TileGemm),
+    each: Arc<[ClusterKernel]>,
 }
 
 impl GemmKernels {
-    /// Loads the kernels whose names are `wanted`, for Hopper or for any other GPU: the driver
-    /// takes seconds to compile an unused one. None if the driver refuses them; then cuBLASLt
-    /// computes the GEMMs, and GELU is a kernel by itself.
+    /// Loads the kernels whose names are `wanted`: the driver takes seconds to compile an unused
+    /// one. None on other GPUs than Hopper, or if the driver refuses them; then cuBLASLt computes
+    /// the GEMMs, and GELU is a kernel by itself.
     pub fn load_if_supported(gpu: &Gpu, wanted: impl Fn(&str) -> bool) -> Option<Self> {
-        if !gpu.runs_hopper_kernels() {
-            return TileGemm::load(gpu, wanted).map(|gemm| Self(Kind::AnyGpu(gemm)));
-        }
         let configs: Vec<TileConfig> = configs().filter(|config| wanted(config.name)).collect();
         let each = ClusterKernel::load_if_supported(gpu, &configs, WHAT)?;
-        Some(Self(Kind::Hopper(each)))
+        Some(Self { each })
     }
 
-    /// Whether those for Hopper support this N and K: N a multiple of 64, K a multiple of 16 from
-    /// 64 on.
+    /// Whether they support this N and K: N a multiple of 64, K a multiple of 16 from 64 on.
     pub fn supports(n: usize, k: usize) -> bool {
         n > 0 && n.is_multiple_of(STORE_N) && supports_k(k)
     }
 
-    /// Names of the kernels with GELU, or without, that support this N and K, in a fixed order.
-    /// Those for any GPU take multiples of 16, and have the same names for both.
-    pub fn names(&self, gelu: bool, n: usize, k: usize) -> Vec<&'static str> {
-        match &self.0 {
-            Kind::Hopper(each) if Self::supports(n, k) => {
-                let names = each.iter().map(|one| one.config.name);
-                names.filter(|name| name.starts_with(GELU) == gelu).collect()
-            }
-            Kind::AnyGpu(gemm) if TileGemm::supports(n, k) => gemm.names().to_vec(),
-            Kind::Hopper(_) | Kind::AnyGpu(_) => Vec::new(),
-        }
+    /// Names of the kernels with GELU, or without, in a fixed order.
+    pub fn names(&self, gelu: bool) -> impl Iterator<Item = &'static str> {
+        let names = self.each.iter().map(|one| one.config.name);
+        names.filter(move |name| name.starts_with(GELU) == gelu)
     }
 
-    /// Enqueues the GEMM by the kernel of that name, one of [`Self::names`] for `gelu`; `sizes` are
-    /// M, N and K. With PDL, a kernel must precede it. No allocation; may be recorded.
+    /// Enqueues the GEMM by the kernel of that name; `sizes` are M, N and K. With PDL, a kernel
+    /// must precede it. No allocation; may be recorded.
     ///
     /// # Errors
-    /// No such kernel, sizes that it does not support, views of another size or unaligned, or an
-    /// error of the driver.
+    /// No such kernel, sizes that they do not [`support`](Self::supports), views of another size or
+    /// unaligned, or an error of the driver.
     pub fn enqueue(
         &self,
         name: &str,
         sizes: [usize; 3],
-        gelu: bool,
         [a, weight, bias, out]: [&View; 4],
         mode: LaunchMode,
         stream: &Stream,
     ) -> Result<()> {
         let [m, n, k] = sizes;
+        let kernel = ClusterKernel::named(&self.each, name, WHAT)?;
         ensure!(
-            m > 0 && self.names(gelu, n, k).contains(&name),
-            "there is no kernel {name} that can {WHAT} at once for M x N x K = {m} x {n} x {k}"
+            m > 0 && Self::supports(n, k),
+            "the kernel {name} takes N in multiples of 64, and K in multiples of 16 from 64 on; \
+             found M x N x K = {m} x {n} x {k}"
         );
         need_exactly(a, F16 * m * k, ALIGNMENT, "'a'")?;
         need_exactly(weight, F16 * n * k, ALIGNMENT, "'weight'")?;
         need_exactly(bias, F16 * n, ALIGNMENT, "'bias'")?;
         need_exactly(out, F16 * m * n, ALIGNMENT, "'out'")?;
-        let each = match &self.0 {
-            Kind::Hopper(each) => each,
-            Kind::AnyGpu(gemm) => {
-                // SAFETY: the views have the elements of `sizes`, as they were measured above.
-                return unsafe { gemm.enqueue(name, sizes, gelu, [a, weight, bias, out], stream) };
-            }
-        };
-        let kernel = ClusterKernel::named(each, name, WHAT)?;
         let [a, b] = kernel.maps(a, weight, sizes)?;
         let args = arguments!(
             ["gemm_bias_*"];

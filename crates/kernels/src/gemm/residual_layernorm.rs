@@ -1,14 +1,13 @@
 /*!
-GEMM, residual add and LayerNorm in one kernel: `residual += a weightᵀ + bias` in f32 and `out =
-norm(residual)` in f16. A LayerNorm by itself reads the residual that the GEMM has just written;
-here a cluster holds whole rows in registers, or on other GPUs than Hopper a block.
+GEMM, residual add and LayerNorm in one kernel, on Hopper: `residual += a weightᵀ + bias` in f32 and
+`out = norm(residual)` in f16. A LayerNorm by itself reads the residual that the GEMM has just
+written; here a cluster holds whole rows in registers.
 */
 
 use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
 
-use super::any_gpu::NormGemm;
 use super::tile_config::{ClusterKernel, TileConfig, config, supports_k};
 use crate::constants::instance;
 use crate::kernel::arguments;
@@ -52,7 +51,7 @@ const CONFIGS: [(usize, TileConfig); 12] = [
     rows!("gemm_residual_layernorm_576_by_6"),
 ];
 
-/// Those for Hopper.
+/// All of them.
 pub(super) fn configs() -> impl Iterator<Item = TileConfig> {
     CONFIGS.into_iter().map(|(_, config)| config)
 }
@@ -85,43 +84,31 @@ pub struct GemmLayerNormOperands<'a> {
 
 /// The loaded kernels. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct GemmLayerNormKernels(Kind);
-
-#[derive(Clone, Debug)]
-enum Kind {
+pub struct GemmLayerNormKernels {
     /// As [`CONFIGS`].
-    Hopper(Arc<[ClusterKernel]>),
-    AnyGpu(NormGemm),
+    each: Arc<[ClusterKernel]>,
 }
 
 impl GemmLayerNormKernels {
-    /// Loads the kernels whose name and N are `wanted`, for Hopper or for any other GPU: the driver
-    /// takes seconds to compile an unused one. None if the driver refuses them; then GEMM and
+    /// Loads the kernels whose name and N are `wanted`: the driver takes seconds to compile an
+    /// unused one. None on other GPUs than Hopper, or if the driver refuses them; then GEMM and
     /// LayerNorm are two launches.
     pub fn load_if_supported(gpu: &Gpu, wanted: impl Fn(&str, usize) -> bool) -> Option<Self> {
-        if !gpu.runs_hopper_kernels() {
-            return NormGemm::load(gpu, wanted).map(|gemm| Self(Kind::AnyGpu(gemm)));
-        }
         let configs = CONFIGS.into_iter().filter(|(n, config)| wanted(config.name, *n));
         let configs: Vec<TileConfig> = configs.map(|(_, config)| config).collect();
         let each = ClusterKernel::load_if_supported(gpu, &configs, WHAT)?;
-        Some(Self(Kind::Hopper(each)))
+        Some(Self { each })
     }
 
-    /// Whether one for Hopper supports this N and K: N of a kernel, K a multiple of 16 from 64 on.
+    /// Whether one of them supports this N and K: N of a kernel, K a multiple of 16 from 64 on.
     pub fn supports(n: usize, k: usize) -> bool {
         CONFIGS.iter().any(|(_, config)| supports(config.name, n, k))
     }
 
     /// Names of the kernels that support this N and K, in a fixed order.
-    pub fn names(&self, n: usize, k: usize) -> Vec<&'static str> {
-        match &self.0 {
-            Kind::Hopper(each) => {
-                let names = each.iter().map(|one| one.config.name);
-                names.filter(|name| supports(name, n, k)).collect()
-            }
-            Kind::AnyGpu(_) => NormGemm::name(n, k).into_iter().collect(),
-        }
+    pub fn names(&self, n: usize, k: usize) -> impl Iterator<Item = &'static str> {
+        let names = self.each.iter().map(|one| one.config.name);
+        names.filter(move |name| supports(name, n, k))
     }
 
     /// Enqueues `residual += a weightᵀ + bias` and `out = norm(residual)`, with epsilon 10⁻⁶, by
@@ -140,9 +127,12 @@ impl GemmLayerNormKernels {
         stream: &Stream,
     ) -> Result<()> {
         let [m, n, k] = sizes;
+        let kernel = ClusterKernel::named(&self.each, name, WHAT)?;
         ensure!(
-            m > 0 && self.names(n, k).contains(&name),
-            "there is no kernel {name} that can {WHAT} at once for M x N x K = {m} x {n} x {k}"
+            m > 0 && supports(name, n, k),
+            "the kernel {name} takes N = {}, and K in multiples of 16 from 64 on; found M x N x K \
+             = {m} x {n} x {k}",
+            n_of(name).unwrap_or_default()
         );
         let GemmLayerNormOperands {
             a,
@@ -170,16 +160,6 @@ impl GemmLayerNormKernels {
                  {k}), or must be disjoint"
             );
         }
-        let each = match &self.0 {
-            Kind::Hopper(each) => each,
-            Kind::AnyGpu(gemm) => {
-                let lines = int(lines, "the number of lines")?;
-                // SAFETY: the views have the elements of `sizes` and the lines, as they were
-                // measured above; `out` overlaps `a` in the same rows alone.
-                return unsafe { gemm.enqueue(sizes, operands, lines, stream) };
-            }
-        };
-        let kernel = ClusterKernel::named(each, name, WHAT)?;
         let [a, b] = kernel.maps(a, weight, sizes)?;
         let args = arguments!(
             ["gemm_residual_layernorm_*"];

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{any_gpu, bias_gelu, residual_layernorm};
+use super::{bias_gelu, residual_layernorm};
 use crate::constants::threads;
 use crate::images::{self, Topic};
 use cuda::module::{Arg, Function, Launch, LaunchMode};
@@ -22,19 +22,14 @@ const TILE_M: u32 = 128;
 const MMA_K: usize = 16;
 const TILE_K: usize = 64;
 
-/// Names of the GEMM kernels for this GPU: on Hopper those of this file alone. Whether the driver
-/// takes them and a cluster fits is not asked.
+/// Names of the GEMM kernels for this GPU. Whether the driver takes them and a cluster fits is not
+/// asked.
 pub(crate) fn kernel_names(gpu: &Gpu) -> Vec<&'static str> {
     if !gpu.runs_hopper_kernels() {
-        return any_gpu::names(gpu).collect();
+        return Vec::new();
     }
     let gemms = bias_gelu::configs().chain(residual_layernorm::configs());
     gemms.map(|config| config.name).collect()
-}
-
-/// Whether the kernel of that name can start by programmatic dependent launch.
-pub(crate) fn has_pdl(name: &str) -> bool {
-    !any_gpu::has(name)
 }
 
 /// Whether the kernels support this K: multiples of 16 from 64 on.

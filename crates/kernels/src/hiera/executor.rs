@@ -25,7 +25,7 @@ use super::kernels::HieraKernels;
 use super::shapes::{BlockGemms, Scratch};
 use super::weights::{self, Affine};
 use crate::attention::AttentionKernels;
-use crate::gemm::{GemmKernels, GemmLayerNormKernels, has_pdl};
+use crate::gemm::{GemmKernels, GemmLayerNormKernels};
 use cuda::cublaslt::{ALIGNMENT, Choices, CublasLt, Library, Matmul, PdlKernels};
 use cuda::{Gpu, LaunchMode, MemoryTag, Stream, View};
 use vos::bundle::trunk::{HieraBlock, HieraWeights, STAGES};
@@ -223,7 +223,7 @@ impl TrunkExecutor {
     pub(super) fn can_use_pdl(&self) -> PdlKernels {
         let windows = |block: &Block| matches!(&block.attention, BlockAttention::Window(of) if of.is_hopper());
         let can = PdlKernels {
-            products: self.gemm_impls().any(|gemm| gemm.kernel().is_some_and(has_pdl)),
+            products: self.gemm_impls().any(|gemm| gemm.kernel().is_some()),
             windows: self.blocks.iter().any(windows),
             norms: self.kernels.layernorm_has_pdl(),
         };

@@ -1,6 +1,6 @@
 /*!
 A GEMM of Hiera and its epilogue, by one of two implementations: cuBLASLt and then a kernel for the
-epilogue, or one kernel for both.
+epilogue, or, on Hopper, one kernel for both.
 
 Autotuning chooses the implementation by the time of all blocks (`autotune`). Without autotuned
 results it is cuBLASLt: the faster one differs between shapes and libraries.
@@ -41,7 +41,7 @@ impl GemmImpl {
         self.shape
     }
 
-    /// Names of the kernels that serve the shape.
+    /// Names of the kernels that serve the shape; none on most GPUs.
     pub fn kernels(&self) -> &[&'static str] {
         &self.kernels
     }
@@ -76,8 +76,9 @@ impl GemmBiasGelu {
     ) -> Self {
         let shape = cublaslt.shape();
         let MatmulShape { n, k, output, residual, .. } = shape;
-        let kernels = kernels.filter(|_| output == Element::F16 && !residual).cloned();
-        let names = kernels.iter().flat_map(|kernels| kernels.names(gelu, n, k));
+        let served = output == Element::F16 && !residual && GemmKernels::supports(n, k);
+        let kernels = kernels.filter(|_| served).cloned();
+        let names = kernels.iter().flat_map(|kernels| kernels.names(gelu));
         let implementation = GemmImpl::new(shape, names, wanted);
         Self { cublaslt, kernels, gelu, implementation }
     }
@@ -103,7 +104,7 @@ impl GemmBiasGelu {
         let MatmulShape { m, n, k, .. } = self.implementation.shape();
         if let (Some(custom), Some(name)) = (&self.kernels, self.implementation.kernel()) {
             let operands = [tokens, weight, bias, out];
-            return custom.enqueue(name, [m, n, k], self.gelu, operands, mode, stream);
+            return custom.enqueue(name, [m, n, k], operands, mode, stream);
         }
         self.cublaslt.enqueue(tokens, weight, bias, out, workspace, stream)?;
         if self.gelu {

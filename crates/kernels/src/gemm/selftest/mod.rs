@@ -15,7 +15,7 @@ use crate::selftest::f64_reference::dot;
 use crate::selftest::{Bench, Topic, row};
 use crate::{HieraKernels, Source};
 use cuda::cublaslt::{CublasLt, CublasLtError};
-use cuda::{Gpu, MemoryTag, Missed};
+use cuda::{MemoryTag, Missed};
 
 /// Compared rows, and columns, about.
 const SAMPLE: usize = 64;
@@ -33,7 +33,6 @@ pub(crate) const TOPIC: Topic = Topic {
         Source::GemmHopperGelu128,
         Source::GemmHopperGelu192,
         Source::GemmHopperBias,
-        Source::Gemm,
         Source::WindowAttention,
         Source::Hiera,
     ],
@@ -69,13 +68,6 @@ fn judge(bench: &Bench) -> Result<(), String> {
     }
     Ok(())
 }
-/// The GPU with the kernels that it runs, and where those are Hopper's, with the kernels for any
-/// GPU.
-fn gpus(gpu: &Gpu) -> impl Iterator<Item = Gpu> {
-    let any = gpu.runs_hopper_kernels().then(|| gpu.ampere_only());
-    [gpu.clone()].into_iter().chain(any)
-}
-
 /// Places out of `length`, the first and the last among them.
 pub(super) fn sample(length: usize) -> Vec<usize> {
     let mut places: Vec<usize> = (0..length).step_by((length / SAMPLE) | 1).collect();

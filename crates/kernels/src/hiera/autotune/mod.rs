@@ -131,8 +131,8 @@ fn random_tokens(count: usize) -> Vec<f32> {
 
 /// Autotunes a trunk, whatever was chosen before. Nothing else should run on the GPU. Takes some
 /// seconds, and not much longer than `within`: a GEMM without a trial by then keeps cuBLASLt's
-/// heuristic. Half of this time is left to the GEMM kernels and the steps behind them, a quarter to
-/// the latter: a slow GPU could need all of it for cuBLASLt's algorithms.
+/// heuristic. Half of this time is left to this crate's kernels: a slow GPU could need all of it for
+/// cuBLASLt's algorithms.
 ///
 /// # Errors
 /// As [`TrunkExecutor::new`], or another error of the driver.
@@ -144,7 +144,8 @@ pub fn autotune(gpu: &Gpu, source: &TrunkSource, within: Duration) -> Result<Cho
     let tokens = alone.maps.first().context("a trunk without stages")?;
     let executor = &alone.executor;
     let begun = Instant::now();
-    let has_kernels = executor.gemm_impls().any(|gemm| !gemm.kernels().is_empty());
+    let has_kernels = !executor.fused_kernels().is_empty()
+        || executor.gemm_impls().any(|gemm| !gemm.kernels().is_empty());
     let first_part = if has_kernels { within / 2 } else { within };
     let clock = BlockClock {
         executor,
@@ -162,11 +163,9 @@ pub fn autotune(gpu: &Gpu, source: &TrunkSource, within: Duration) -> Result<Cho
     for gemm in executor.cublaslt() {
         tune_algorithm(&mut trials, gemm)?;
     }
-    let mut all_tried = !clock.is_up();
-    clock.until.set(begun + within * 3 / 4);
-    tune_gemm_impls(&mut trials, &executor.gemm_impls().collect::<Vec<&GemmImpl>>())?;
-    all_tried &= !clock.is_up();
+    let all_tried = !clock.is_up();
     clock.until.set(begun + within);
+    tune_gemm_impls(&mut trials, &executor.gemm_impls().collect::<Vec<&GemmImpl>>())?;
     let fuse = |kernel: &str, fused| executor.fuse(kernel, fused);
     let separate = tune_fused(&mut trials, &executor.fused_kernels(), fuse)?;
     // Last, as it depends on the chosen kernels.

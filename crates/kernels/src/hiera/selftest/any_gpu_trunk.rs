@@ -6,7 +6,7 @@ the first of them, since attention of the two kinds rounds differently.
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 
 use super::super::{StandaloneTrunk, TrunkSource, autotune};
 use super::whole_trunk::{BUDGET, alike, check};
@@ -17,10 +17,8 @@ use cuda::cublaslt::Choices;
 const FIRST: &str = "trunk whole, any GPU";
 /// Without fused blocks: a kernel for each epilogue.
 const SEPARATE: &str = "trunk whole, any GPU, separate kernels";
-/// After an autotuning, which may choose the GEMM kernels with an epilogue.
+/// After an autotuning.
 const CHOSEN: &str = "trunk whole, any GPU, autotuned";
-/// Without fused blocks, and with these kernels wherever they serve.
-const CUSTOM: &str = "trunk whole, any GPU, custom kernels";
 /// The models, and the time of autotuning: more than an H200 needs, or as elsewhere.
 const MODELS: [(&str, Duration); 3] = [
     ("tiny at 1024 pixels", Duration::from_secs(30)),
@@ -31,7 +29,7 @@ const MODELS: [(&str, Duration); 3] = [
 /// How many rows the model of that name has.
 pub(super) fn rows(bench: &Bench, model: &str) -> usize {
     let has = MODELS.iter().any(|(name, _)| *name == model);
-    if has && bench.gpu.runs_hopper_kernels() { 4 } else { 0 }
+    if has && bench.gpu.runs_hopper_kernels() { 3 } else { 0 }
 }
 
 /// A row for each choice of kernels, where the model has rows.
@@ -62,11 +60,4 @@ pub(super) fn judge(bench: &Bench, source: &TrunkSource, model: &str) {
         as_first(&laid_out(Some(&choices))?)
     });
     bench.found(row(CHOSEN, model, chosen));
-    let custom = laid_out(None).and_then(|alone| {
-        alone.executor.use_fused_blocks(false);
-        let served = alone.executor.use_custom_kernels(false);
-        ensure!(served > 0, "no custom kernel serves any of its GEMMs");
-        as_first(&alone)
-    });
-    bench.found(row(CUSTOM, model, custom));
 }

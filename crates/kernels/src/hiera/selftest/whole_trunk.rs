@@ -172,7 +172,6 @@ pub(crate) const TOPIC: Topic = Topic {
         Source::GemmHopperGelu192,
         Source::GemmHopperBias,
         Source::AttentionClusterHopper,
-        Source::Gemm,
         Source::AttentionHopper,
         Source::Attention,
         Source::HieraStem,

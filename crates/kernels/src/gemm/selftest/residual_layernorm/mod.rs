@@ -1,22 +1,21 @@
 /*!
-Cases of GEMM, residual add and LayerNorm: by cuBLASLt, then the LayerNorm's kernel; and by each
-kernel that fuses both, on Hopper also the one for any GPU. Residual and norm are compared with float64 on the host, for a
+Cases of GEMM, residual add and LayerNorm: by cuBLASLt, then the LayerNorm's kernel; and on Hopper
+by each kernel that fuses both. Residual and norm are compared with float64 on the host, for a
 sample of rows; a fused kernel's also with all of cuBLASLt's. If N = K the norm's output also lies
 over the tokens, as in a trunk.
 */
 
 mod data;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use zerocopy::IntoBytes;
 
 use super::super::{GemmLayerNormKernels, GemmLayerNormOperands};
-use super::gpus;
 use crate::HieraKernels;
 use crate::selftest::{Bench, Checked, Limits, POISON, Planned, row};
 use cuda::Element;
 use cuda::cublaslt::{CublasLt, Matmul, MatmulShape};
-use cuda::{Gpu, LaunchMode, Stream, View};
+use cuda::{LaunchMode, Stream, View};
 use data::{Came, Case, Data, Expected};
 
 /// The name of cuBLASLt's rows; a fused kernel's row has the kernel's name.
@@ -34,15 +33,13 @@ const LINE: usize = 128;
 /// The cases, and their kernels.
 pub(super) struct Cases {
     kernels: HieraKernels,
-    /// For this GPU, and on Hopper the one for any GPU.
-    fused: Vec<GemmLayerNormKernels>,
+    fused: Option<GemmLayerNormKernels>,
     cases: Vec<Planned<Case>>,
 }
 
 impl Cases {
     pub fn new(bench: &Bench, kernels: &HieraKernels) -> Self {
-        let load = |gpu: Gpu| GemmLayerNormKernels::load_if_supported(&gpu, |_, _| true);
-        let fused: Vec<GemmLayerNormKernels> = gpus(bench.gpu).filter_map(load).collect();
+        let fused = GemmLayerNormKernels::load_if_supported(bench.gpu, |_, _| true);
         let cases = bench.planned(data::cases(), |Case { sizes: [m, n, k], .. }| {
             let names = fused.iter().flat_map(|fused| fused.names(*n, *k)).count();
             (m * n, bench.theirs() + names)
@@ -84,12 +81,10 @@ impl Cases {
             });
             found(NAME, Some(lt.to_string()), first);
         }
-        for fused in &self.fused {
-            for name in fused.names(n, k) {
-                let one = |stream: &Stream| setting.one(fused, name, stream);
-                let checked = setting.check(bench, theirs.as_ref(), one);
-                found(name, None, checked.map(|(checked, _)| checked));
-            }
+        for name in self.fused.iter().flat_map(|fused| fused.names(n, k)) {
+            let one = |stream: &Stream| setting.one(self.fused.as_ref(), name, stream);
+            let checked = setting.check(bench, theirs.as_ref(), one);
+            found(name, None, checked.map(|(checked, _)| checked));
         }
     }
 }
@@ -164,7 +159,9 @@ impl Setting {
     }
 
     /// One kernel.
-    fn one(&self, fused: &GemmLayerNormKernels, name: &str, stream: &Stream) -> Result<()> {
+    fn one(&self, fused: Option<&GemmLayerNormKernels>, name: &str, stream: &Stream) -> Result<()> {
+        let fused =
+            fused.context("there are no kernels that multiply, add and normalise at once")?;
         let prefetch = self.prefetch()?;
         let operands = GemmLayerNormOperands {
             a: &self.a,
