@@ -5,7 +5,7 @@ and the norm's weight and bias are f32.
 
 | instance, by N  | tile MxN, K of a stage | stages | cluster MxN | shared bytes                |
 |-----------------|------------------------|--------|-------------|-----------------------------|
-| 96, 112, 144    | 128xN, 64              | 6,6,5  | 2x1         | 201 968, 218 544, 216 864   |
+| 144             | 128x144, 64            | 5      | 2x1         | 216 864                     |
 | 192, 224, 288   | 128xN/2, 64            | 6,6,5  | 1x2         | 204 016, 220 592, 218 912   |
 | 384 by 3, by 6  | 128x128, 64            | 5      | 1x3, 2x3    | 206 432                     |
 | 448 by 3, by 6  | 128x160, 64            | 4      | 1x3, 2x3    | 198 608                     |
@@ -374,12 +374,10 @@ struct GemmResidualLayerNorm
                  shared_address(memory));                                                                    \
     }
 // A module of cuda/kernels.toml has the instances of one INSTANCES; without it this file has all.
-#if !defined(INSTANCES) || INSTANCES == 96
-GEMM_RESIDUAL_LAYERNORM(gemm_residual_layernorm_96, 96, 96, 6, 2, 1)
+#if !defined(INSTANCES) || INSTANCES == 192
 GEMM_RESIDUAL_LAYERNORM(gemm_residual_layernorm_192, 192, 96, 6, 1, 2)
 #endif
-#if !defined(INSTANCES) || INSTANCES == 112
-GEMM_RESIDUAL_LAYERNORM(gemm_residual_layernorm_112, 112, 112, 6, 2, 1)
+#if !defined(INSTANCES) || INSTANCES == 224
 GEMM_RESIDUAL_LAYERNORM(gemm_residual_layernorm_224, 224, 112, 6, 1, 2)
 #endif
 #if !defined(INSTANCES) || INSTANCES == 144

@@ -30,8 +30,6 @@ static const Kernel KERNELS[] = {
     CLUSTER(products, gemm_bias_gelu_192_by_4, 4),
     CLUSTER(products, gemm_bias_128_by_2, 2),
     CLUSTER(products, gemm_bias_192_by_2, 2),
-    CLUSTER(norms, gemm_residual_layernorm_96, 2),
-    CLUSTER(norms, gemm_residual_layernorm_112, 2),
     CLUSTER(norms, gemm_residual_layernorm_144, 2),
     CLUSTER(norms, gemm_residual_layernorm_192, 2),
     CLUSTER(norms, gemm_residual_layernorm_224, 2),

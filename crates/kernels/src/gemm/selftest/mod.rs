@@ -24,8 +24,8 @@ pub(crate) const TOPIC: Topic = Topic {
     help: "GEMMs of cuBLASLt, and the custom ones with a GELU or LayerNorm epilogue",
     name: "GEMMs",
     sources: &[
-        Source::GemmLayernormHopper96,
-        Source::GemmLayernormHopper112,
+        Source::GemmLayernormHopper192,
+        Source::GemmLayernormHopper224,
         Source::GemmLayernormHopper144,
         Source::GemmLayernormHopper384,
         Source::GemmLayernormHopper448,

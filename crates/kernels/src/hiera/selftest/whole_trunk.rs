@@ -162,8 +162,8 @@ pub(crate) const TOPIC: Topic = Topic {
     help: "All Hiera blocks in sequence, alone and with stem and neck",
     name: "whole trunks",
     sources: &[
-        Source::GemmLayernormHopper96,
-        Source::GemmLayernormHopper112,
+        Source::GemmLayernormHopper192,
+        Source::GemmLayernormHopper224,
         Source::GemmLayernormHopper144,
         Source::GemmLayernormHopper384,
         Source::GemmLayernormHopper448,
