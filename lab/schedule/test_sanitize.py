@@ -63,8 +63,8 @@ class Sanitizing(unittest.TestCase):
         for name in ("bank_advance", "mask_words", "preprocess_bicubic_f16", "attention_self",
                      "attention_cross_hopper", "attention_combine_64"):
             self.assertIn(name, names)
-        self.assertEqual(sorted(set(plain) - set(names) - {"NAME", "name"}), [], "a kernel that no PTX "
-                                                                                 "file has")
+        unnamed = {"NAME", "name", "__launch_bounds__"}  # by macros
+        self.assertEqual(sorted(set(plain) - set(names) - unnamed), [], "a kernel that no PTX file has")
 
     def test_kernels_are_loaded_as_they_are_needed_unless_somebody_says_otherwise(self):
         for before, after in ((None, "LAZY"), ("EAGER", "EAGER")):
