@@ -8,11 +8,11 @@ on the chip.
 | instance            | WIDTH, DV | queries x keys | stages | threads | shared bytes | registers |
 |---------------------|-----------|----------------|--------|---------|--------------|-----------|
 | attention_cross     | 256, 64   | 128 x 32       | 2 x 4  | 256     | 98 816       | 237       |
-| attention_self      | 256, 256  | 128 x 64       | 4      | 256     | 98 816       | 229       |
+| attention_self      | 256, 256  | 128 x 64       | 4      | 256     | 98 816       | 227       |
 | attention_heads_64  | 64, 64    | 128 x 64       | 4      | 128     | 49 664       | 218       |
-| attention_heads_80  | 80, 80    | 128 x 32       | 4      | 128     | 49 408       | 190       |
-| attention_heads_96  | 96, 96    | 128 x 32       | 4      | 128     | 49 408       | 210       |
-| attention_heads_128 | 128, 128  | 128 x 32       | 4      | 128     | 49 408       | 239       |
+| attention_heads_80  | 80, 80    | 128 x 32       | 4      | 128     | 49 408       | 179       |
+| attention_heads_96  | 96, 96    | 128 x 32       | 4      | 128     | 49 408       | 202       |
+| attention_heads_128 | 128, 128  | 128 x 32       | 4      | 128     | 49 408       | 228       |
 
 Memory attention: WIDTH is 256, DV is 64 (V is the memory itself; the output projection absorbs the
 value projection) or 256 (self-attention), and the batch its objects. An encoder's global attention:

@@ -3,10 +3,11 @@ The warpgroups that multiply in Hopper's attention kernels (attention_hopper.cu,
 attention_cluster_hopper.cu): the ring of chunks from their side, `wgmma`, the online softmax.
 
 Scores and O are in registers; K and V, and Q unless a kernel holds it in registers, are read from
-shared memory through descriptors (128-byte swizzle, the layout of attention.cu). Chunks of 64 columns pass through a ring with a pair of barriers each ("full", "empty"),
-in the order of their use: K of tile 0, then K of tile j and V of tile j - 1. The warpgroups
-alternate to issue matmuls by named barriers, so that one computes its softmax while the other
-multiplies, as FlashAttention-3 (Shah et al., 2024) does.
+shared memory through descriptors (128-byte swizzle, the layout of attention.cu). Chunks of 64
+columns pass through a ring with a pair of barriers each ("full", "empty"), in the order of their
+use: K of tile 0, then K of tile j and V of tile j - 1. The warpgroups alternate to issue matmuls by
+named barriers, so that one computes its softmax while the other multiplies, as FlashAttention-3
+(Shah et al., 2024) does.
 */
 #pragma once
 
