@@ -17,10 +17,8 @@ use crate::support::segtrt;
 
 /// What the tests that load the stand-ins are told by.
 const MARK: &str = "SEGTRT_TEST_INSIDE_CUBLASLT";
-
 /// Set where the self-test is to leave cuBLASLt out.
 const WITHOUT: &str = "SEGTRT_TEST_WITHOUT_CUBLASLT";
-
 /// Elements beyond which a case of the self-test takes long here.
 const MOST: usize = 10_000;
 
@@ -145,9 +143,8 @@ fn whole_trunks_give_the_same_from_launches_and_from_graphs() {
     let of = |kernel: &str, verdict: &str| {
         said.lines().filter(|line| line.contains(kernel) && line.contains(verdict)).count()
     };
-    // Two trunks: first algorithms, autotuned ones, custom kernels, others that begin early. One of
-    // them has fused blocks, and so is there without them, too. The other is there with kernels for
-    // any GPU: first algorithms with and without fused blocks, autotuned ones.
+    // Four ways of two trunks; two more of the one with fused blocks, without them; three of the
+    // other with kernels for any GPU.
     assert_eq!((of("trunk whole", " passed"), of("trunk whole", " failed")), (13, 0), "{said}");
     assert_eq!(of("separate kernels", " passed"), 4, "{said}");
     assert_eq!(of("hiera encoder, autotuned", " passed"), 3, "{said}");

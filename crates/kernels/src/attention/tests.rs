@@ -14,13 +14,13 @@ const BANK: [usize; 3] = [64, 256, 64];
 const SELF: [usize; 3] = [64, 256, 256];
 const BANK_ON_HOPPER: [usize; 3] = [128, 256, 64];
 
-/// At 1024 and 512 pixels: the bank of SAM 2.1, of EdgeTAM, and the frame.
+/// At 1024 and 512 pixels: the bank of SAM 2.1, of EdgeTAM (as many keys at any size), the frame.
 fn of_track_step(resident: usize, bank: [usize; 3]) -> [usize; 6] {
     [
         parts(resident, 32, 28_736, bank),
         parts(resident, 8, 7_232, bank),
         parts(resident, 32, 3_648, bank),
-        parts(resident, 8, 912, bank),
+        parts(resident, 8, 3_648, bank),
         parts(resident, 32, 4096, SELF),
         parts(resident, 8, 1024, SELF),
     ]
@@ -39,10 +39,10 @@ fn of_heads(resident: usize, kernel: [usize; 3]) -> [usize; 4] {
 #[test]
 fn parts_fill_the_gpu_once_where_that_is_nearly_all_of_it() {
     // An H200 holds one block of the kernels for Hopper on each of its 132 multiprocessors.
-    assert_eq!(of_track_step(132, BANK_ON_HOPPER), [4, 16, 4, 8, 4, 16]);
+    assert_eq!(of_track_step(132, BANK_ON_HOPPER), [4, 16, 4, 16, 4, 16]);
     assert_eq!(of_heads(132, [128, 128, 128]), [1, 1, 4, 2]);
     // Kernels for any GPU, two blocks of those for heads.
-    assert_eq!(of_track_step(132, BANK), [4, 16, 4, 15, 4, 16]);
+    assert_eq!(of_track_step(132, BANK), [4, 16, 4, 16, 4, 16]);
     assert_eq!(of_heads(264, [32, 96, 96]), [2, 1, 8, 4]);
     // Few keys, many objects.
     assert_eq!(splits(132, 1, 3, 4), 3);

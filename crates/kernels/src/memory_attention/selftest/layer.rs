@@ -106,8 +106,8 @@ impl<'w> Layer<'w> {
         };
         let chain = Chained { name: NAME, case, input, begin, enqueue: together, download };
         chain_modes::judge(bench, &chain);
-        // In order, as track steps were: each piece is a chain, and attention is in none. Early: a
-        // chain, in which pieces choose their mode.
+        // In order: each piece is a chain of its own, and attention is in none. Early: one chain, in
+        // which pieces choose their mode.
         let attention = &|mode: LaunchMode, stream: &Stream| {
             let chain = Chain::begin(stream, mode);
             let pieces = chain.in_mode(self.pieces.mode());

@@ -82,6 +82,7 @@ pub(crate) const TOPIC: Topic = Topic {
         MODULES[1],
         Source::MlpHopper,
         Source::Attention,
+        Source::AttentionClusterHopper,
         Source::AttentionHopper,
     ],
     used_by: Some("a memory attention whose layers are ours"),
