@@ -140,7 +140,10 @@ mod tests {
 
     #[test]
     fn choices_with_older_names_of_the_sizes_or_without_kernels_are_read() {
-        let text = r#"{"rows":4096,"columns":2304,"depth":576,"output":"f16","residual":false,"algorithm":0,"of":8}"#;
+        let text = concat!(
+            r#"{"rows":4096,"columns":2304,"depth":576,"output":"f16","residual":false,"#,
+            r#""algorithm":0,"of":8}"#
+        );
         let older: Choice = serde_json::from_str(text).unwrap();
         let (m, n, k, output) = (4096, 2304, 576, Element::F16);
         let shape = MatmulShape { m, n, k, output, residual: false };

@@ -35,8 +35,9 @@ pub const HEAD: usize = 256;
 pub const WIDEST_HEAD: usize = 128;
 /// Queries of a block, for all kernels.
 const QUERIES: usize = 128;
-/// The least number of queries with early launches: they gain 1 % of a layer with 4096 queries, and
-/// cost 2 to 3 % of one with 1024 (docs/results/kernels.md).
+/// The least number of queries with early launches, a map of 48 x 48: they gain 1 % of a layer with
+/// 4096 queries, and cost 2 to 3 % of one with 1024 (docs/results/kernels.md). Nothing between these
+/// was measured.
 const EARLY_QUERIES: usize = 2304;
 /// Threads of the kernels that combine splits.
 const COMBINE_THREADS: u32 = 256;

@@ -221,7 +221,10 @@ impl TrunkExecutor {
 
     /// Kinds of kernels, as chosen now, that can use PDL on this GPU with this driver.
     pub(super) fn can_use_pdl(&self) -> PdlKernels {
-        let windows = |block: &Block| matches!(&block.attention, BlockAttention::Window(of) if of.is_hopper());
+        let windows = |block: &Block| match &block.attention {
+            BlockAttention::Window(of) => of.is_hopper(),
+            _ => false,
+        };
         let can = PdlKernels {
             products: self.gemm_impls().any(|gemm| gemm.kernel().is_some()),
             windows: self.blocks.iter().any(windows),

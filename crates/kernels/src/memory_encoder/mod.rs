@@ -4,9 +4,11 @@ The memory encoder, from features and low-resolution logits to the tokens of a m
 (`cuda/perceiver_1d.cu`, `cuda/perceiver_2d.cu`).
 
 ```text
-low ─ mask ─→ narrow ─ widen ─→ wide ─ join, with feat ─→ x ─ spread ─→ y ─ mix, with x ─→ x ─ spread ─→ y ─ last, with x ─→ memory
-memory ─ attend ─→ sums ─ mix ─ self ─→ latents ─ attend, with memory ─→ sums ─ mix ─ self ─→ latents of all tokens
-memory ─ windows ─→ latents of a window each
+low ─ mask_convs ─→ narrow ─ mask_downsample ─→ wide ─ fuse_mask_and_features, with feat ─→ x
+x ─ dwconv7x7 ─→ y ─ convnext_mlp, with x ─→ x ─ dwconv7x7 ─→ y
+y ─ convnext_mlp_proj, with x ─→ memory
+memory ─ perceiver_cross_attn ─→ sums ─ perceiver_mlp ─ perceiver_self_attn ─→ latents, twice
+memory ─ perceiver_window_attn ─→ latents of a window each
 ```
 
 Images between launches are fp16 and channels-last; latents, which layers add to, are fp32.

@@ -1,6 +1,7 @@
 /*!
 Autotuning: for each GEMM an algorithm of cuBLASLt or a kernel of this crate, whether one kernel
-computes a whole block, and the kinds of kernels with programmatic dependent launch (PDL), by the time of all blocks together.
+computes a whole block, and the kinds of kernels with programmatic dependent launch (PDL), by the
+time of all blocks together.
 
 The time of a GEMM by itself does not decide: on an H200 algorithms that were up to 40 % faster one
 by one made a trunk slower as a whole, in part because cuBLASLt clears a counter between kernels. So
@@ -175,7 +176,7 @@ pub fn autotune(gpu: &Gpu, source: &TrunkSource, within: Duration) -> Result<Cho
     let us = trials.before_and_after(&mut first)?;
     if clock.is_up() || !all_tried {
         log::warn!(
-            "autotuning the trunk's GEMMs stopped after {} s; those without a trial keep \
+            "autotuning the trunk had no time for all trials within {} s; GEMMs without one keep \
              cuBLASLt's heuristic",
             within.as_secs()
         );
