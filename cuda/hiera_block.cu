@@ -63,7 +63,8 @@ public:
     // From a token to the next; both an odd number of 16 bytes, for ldmatrix.
     static constexpr int OWN_PITCH = COLUMNS * 2 + 16, KEY_PITCH = DEPTH * 4 + 16;
     static constexpr int SHARED = SLOTS * UNIT + WINDOWS * KEYS * (OWN_PITCH + KEY_PITCH);
-    static_assert(COLUMNS % STEP == 0 && 2 * DEPTH % TILE == 0 && OWN_PITCH / 16 % 2 && KEY_PITCH / 16 % 2, "sizes");
+    static_assert(COLUMNS % STEP == 0 && 2 * DEPTH % TILE == 0 && OWN_PITCH / 16 % 2 && KEY_PITCH / 16 % 2,
+                  "sizes");
     static_assert(2 * STEPS * 32 * 16 <= ROWS * OWN_PITCH && SHARED <= 99 * 1024, "shared memory");
 
 private:
@@ -94,7 +95,8 @@ private:
     }
 
     /// Adds the products of the normed tokens with a unit's 16 columns.
-    __device__ __forceinline__ void multiply_unit(Sums& sums, const u32 (&normed)[STEPS][2][4], u32 unit) const {
+    __device__ __forceinline__ void multiply_unit(Sums& sums, const u32 (&normed)[STEPS][2][4],
+                                                  u32 unit) const {
 #pragma unroll
         for (int step = 0; step < STEPS; step++) {
             u32 b[4];
@@ -142,7 +144,8 @@ private:
             for (int step = 0; step < QUERY_TILES; step++) {
                 u32 a[4], b[4];
                 load_matrices(a, left_of(rows, OWN_PITCH, lane) + step * 32);
-                u32 right = keys + ((lane & 7) + (lane >> 4) * 8) * KEY_PITCH + (lane >> 3 & 1) * 16 + step * 32;
+                u32 right = keys + ((lane & 7) + (lane >> 4) * 8) * KEY_PITCH + (lane >> 3 & 1) * 16 +
+                            step * 32;
 #pragma unroll
                 for (int j = 0; j < KEYS / 16; j++) {
                     load_matrices(b, right + j * 16 * KEY_PITCH);
@@ -156,7 +159,8 @@ private:
             for (int i = 0; i < 2; i++) {
                 float top = scores[0][i * 2], sum = 0.0f;
 #pragma unroll
-                for (int j = 0; j < KEYS / 8; j++) top = fmaxf(top, fmaxf(scores[j][i * 2], scores[j][i * 2 + 1]));
+                for (int j = 0; j < KEYS / 8; j++)
+                    top = fmaxf(top, fmaxf(scores[j][i * 2], scores[j][i * 2 + 1]));
                 top = fmaxf(top, from_lane(top, 1));
                 top = fmaxf(top, from_lane(top, 2)) * LOG2E;
 #pragma unroll
@@ -191,10 +195,11 @@ private:
                 for (int n = 0; n < 2; n++)
                     if (column + n * 8 < DEPTH)
 #pragma unroll
-                        for (int i = 0; i < 2; i++)
-                            store_shared_word(to + i * 8 * OWN_PITCH + n * 16,
-                                              pack((sums[0][n][i * 2] + sums[1][n][i * 2]) * share[i],
-                                                   (sums[0][n][i * 2 + 1] + sums[1][n][i * 2 + 1]) * share[i]));
+                        for (int i = 0; i < 2; i++) {
+                            float low = (sums[0][n][i * 2] + sums[1][n][i * 2]) * share[i];
+                            float high = (sums[0][n][i * 2 + 1] + sums[1][n][i * 2 + 1]) * share[i];
+                            store_shared_word(to + i * 8 * OWN_PITCH + n * 16, pack(low, high));
+                        }
             }
         }
     }
@@ -252,7 +257,8 @@ public:
         dependent_wait();
         dependent_launch();
 #pragma unroll 1
-        for (int at = (int)blockIdx.x * THREADS + (int)threadIdx.x; at < p.lines; at += (int)gridDim.x * THREADS)
+        for (int at = (int)blockIdx.x * THREADS + (int)threadIdx.x; at < p.lines;
+             at += (int)gridDim.x * THREADS)
             prefetch(p.later + at * LINE);
         // Nothing and the first norm; the projection's bias and the second norm; the MLP's bias and
         // the next block's norm. A loop, so that the norm stands once. Tokens are loaded again behind

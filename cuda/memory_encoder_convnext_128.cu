@@ -4,9 +4,9 @@ multiprocessors from sm 80 on: x + D GELU(U y + u) + d, 1024 hidden columns. Wit
 projection it stores of that sum only the 64 columns of a memory, and adds what a memory has of an
 object that is not there, as memory_encoder_convnext_mlp_proj does.
 
-| kernel                          | M, N, K                    | tile of T | threads | stages | shared bytes | registers |
-|---------------------------------|----------------------------|-----------|---------|--------|--------------|-----------|
-| memory_encoder_convnext_mlp_128 | T, 1024, 256; T, 256, 1024 | 128       | 256     | 3      | 98 304       | 254        |
+| kernel                          | M, N, K                    | tile of T | threads | stages | shared | registers |
+|---------------------------------|----------------------------|-----------|---------|--------|--------|-----------|
+| memory_encoder_convnext_mlp_128 | T, 1024, 256; T, 256, 1024 | 128       | 256     | 3      | 98 304 | 254       |
 
 The kernels of memory_encoder_convnext.cu have 32 tokens and read all weights, 1 MB, for each such
 tile: a wave of blocks for each 32 tokens of a multiprocessor. By count, of 4096 tokens on Orin's 16
@@ -89,7 +89,8 @@ class Wide {
             u32 b[4];
             load_matrices(b, (up_rows ^ (u32)((k & 3) * 32)) + rows + (u32)(k >> 2) * (ROWS * 128));
 #pragma unroll
-            for (int i = 0; i < 2; i++) multiply_add(k & 1 ? odd[i] : result[i], left[k], b[2 * i], b[2 * i + 1]);
+            for (int i = 0; i < 2; i++)
+                multiply_add(k & 1 ? odd[i] : result[i], left[k], b[2 * i], b[2 * i + 1]);
         }
 #pragma unroll
         for (int i = 0; i < 2; i++)

@@ -28,7 +28,8 @@ def frames_of(path):
             frames[-1].append((int(row["start_ns"]), int(row["end_ns"]), row["name"], row))
     counts = Counter(len(frame) for frame in frames[:-1])
     if not counts:
-        sys.exit(f"error: {path}: no kernel preprocess_… twice; found {len(rows)} rows. Trace `segtrt bench`")
+        sys.exit(f"error: {path}: no kernel preprocess_… twice; found {len(rows)} rows. Trace "
+                 "`segtrt bench`")
     usual = counts.most_common(1)[0][0]
     return [frame for frame in frames[:-1] if len(frame) == usual]
 
@@ -53,8 +54,9 @@ def main():
     frames = frames_of(args.trace)
     summaries = [times_of(frame) for frame in frames]
     spans = [max(end for _, end, _, _ in frame) - frame[0][0] for frame in frames]
-    print(f"{len(frames)} frames of {len(frames[0])} kernels and copies: span {statistics.median(spans) / 1e3:.1f} us, "
-          f"busy {statistics.median(busy for _, busy in summaries) / 1e3:.1f} us")
+    span, busy = statistics.median(spans), statistics.median(busy for _, busy in summaries)
+    print(f"{len(frames)} frames of {len(frames[0])} kernels and copies: span {span / 1e3:.1f} us, busy "
+          f"{busy / 1e3:.1f} us")
     print(f"{'launches':>8} {'us':>8} {'alone':>8}  name")
     names = sorted(summaries[0][0], key=lambda name: -statistics.median(s[0][name][2] for s in summaries))
     for name in names:
@@ -64,7 +66,7 @@ def main():
         median = frames[spans.index(sorted(spans)[len(spans) // 2])]
         with open(args.out, "w", newline="") as file:
             writer = csv.writer(file)
-            writer.writerow(["start_us", "us", "grid", "threads", "registers", "shared_or_copied_bytes", "name"])
+            writer.writerow("start_us us grid threads registers shared_or_copied_bytes name".split())
             for start, end, name, row in median:
                 grid = "x".join(row[f"grid_{axis}"] for axis in "xyz")
                 writer.writerow([f"{(start - median[0][0]) / 1e3:.2f}", f"{(end - start) / 1e3:.2f}", grid,

@@ -28,7 +28,8 @@ class Frames(unittest.TestCase):
 
     def frames(self, *more):
         out = io.StringIO()
-        with mock.patch.object(sys, "argv", ["frames.py", str(self.trace), *more]), contextlib.redirect_stdout(out):
+        with (mock.patch.object(sys, "argv", ["frames.py", str(self.trace), *more]),
+              contextlib.redirect_stdout(out)):
             frames.main()
         return out.getvalue()
 
@@ -48,7 +49,8 @@ class Frames(unittest.TestCase):
         with frame.open(newline="") as file:
             rows = list(csv.DictReader(file))
         self.assertEqual([(row["name"], row["start_us"], row["us"]) for row in rows],
-                         [("preprocess_x", "0.00", "5.00"), ("early", "5.00", "10.00"), ("late", "13.00", "7.00")])
+                         [("preprocess_x", "0.00", "5.00"), ("early", "5.00", "10.00"),
+                          ("late", "13.00", "7.00")])
 
     def test_a_trace_without_frames_is_refused(self):
         self.write([(0, 5, "other")])
