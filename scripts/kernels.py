@@ -167,8 +167,8 @@ def short_numbers_of_kernel(ptx):
     unused, groups = prefixes(), {}
     ptx = BLOCK.sub(own_registers, ptx)
     if hidden := re.search(r"^\s*\.reg \.\w+\s+[A-Za-z]{1,2}\d+;", ptx, re.M):
-        raise Problem(f"the PTX declares {hidden[0].strip()} in a block, where another register would get its "
-                      "name")
+        raise Problem(f"the PTX declares {hidden[0].strip()} in a block, where another register would get "
+                      "its name")
     if clash := re.search(r"(?<![\w$%.<])(?![dfprsaL])[A-Za-z]{1,2}\d{1,2}\b(?!\.)", ptx):
         raise Problem(f"the PTX has a name {clash[0]}, which a register would get")
 
