@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use assert_cmd::assert::Assert;
 use predicates::str::contains;
 
 use crate::kernels::{ATTENTION, selftest};
@@ -280,6 +281,19 @@ fn a_fault_in_repvit_on_hopper_is_found() {
     assert!(any.clone().count() == 2 && any.into_iter().all(|(_, reason)| reason.is_empty()));
 }
 
+/// The self-test of a topic up to so many elements, with a fault, on a stand-in of this compute
+/// capability.
+fn tested_on(
+    fakes: &Fakes,
+    csv: &Path,
+    [fault, sm]: [&str; 2],
+    [topic, most]: [&str; 2],
+) -> Assert {
+    let mut command = selftest(fakes.dir(), csv);
+    command.env("FAKE_FAULT", fault).env("FAKE_CUDA_SM", sm);
+    command.args(["--topics", topic, "--max-elements", most]).assert()
+}
+
 /// A kernel of a programmatic dependent launch that reads a map before it has waited for the kernel
 /// that writes it gives another result. Threads that never wait end the emulation.
 #[test]
@@ -287,11 +301,7 @@ fn a_kernel_that_does_not_wait_for_the_one_before_it_is_found() {
     let Some(fakes) = shared() else { return };
     let dir = tempfile::tempdir().unwrap();
     let csv = dir.path().join("early.csv");
-    let tested = |fault: &str, sm: &str| {
-        let mut command = selftest(fakes.dir(), &csv);
-        command.env("FAKE_FAULT", fault).env("FAKE_CUDA_SM", sm);
-        command.args(["--topics", "repvit", "--max-elements", "30000"]).assert()
-    };
+    let tested = |fault: &str, sm: &str| tested_on(fakes, &csv, [fault, sm], ["repvit", "30000"]);
     let early = "repvit_reads_before_it_waits";
     tested(early, "90").code(1);
     let (kernels, cases) = (column(&csv, "kernel"), column(&csv, "case"));
@@ -317,11 +327,8 @@ fn an_attention_that_does_not_wait_for_its_queries_is_found() {
     let Some(fakes) = shared() else { return };
     let dir = tempfile::tempdir().unwrap();
     let csv = dir.path().join("early.csv");
-    let tested = |fault: &str, sm: &str| {
-        let mut command = selftest(fakes.dir(), &csv);
-        command.env("FAKE_FAULT", fault).env("FAKE_CUDA_SM", sm);
-        command.args(["--topics", "memory-attention", "--max-elements", "5000"]).assert()
-    };
+    let size = ["memory-attention", "5000"];
+    let tested = |fault: &str, sm: &str| tested_on(fakes, &csv, [fault, sm], size);
     let early = "attention_reads_before_it_waits";
     tested(early, "120").code(1);
     let (kernels, cases) = (column(&csv, "kernel"), column(&csv, "case"));

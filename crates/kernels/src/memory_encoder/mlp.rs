@@ -70,12 +70,13 @@ impl Mlp {
 /// Either kind has one block on a multiprocessor, which reads 1 MB of weights. The tensor cores need
 /// 16 384 clocks for 32 tokens and 65 536 for 128, with 1024 multiply-adds a clock (sm 80, 87, 90).
 /// The bytes cost the small tile more: 32 768 clocks at 32 bytes a clock. So a wave of large tiles
-/// is as long as two and a half of small ones, with a quarter more for what the tensor cores wait.
+/// is as long as two of small ones. On an H200 it took as long as 3.1 (docs/results/kernels.md), so
+/// three and a half are assumed.
 /// With 256 multiply-adds a clock (sm 86, 89, 120) they are the limit of both, and it is four.
 fn tiles_of_128(sm: u32, processors: usize, tokens: usize) -> bool {
     let waves = |tile: usize| tokens.div_ceil(tile).div_ceil(processors);
     // In halves of a small tile's wave.
-    let large = if [86, 89, 120].contains(&sm) { 8 } else { 5 };
+    let large = if [86, 89, 120].contains(&sm) { 8 } else { 7 };
     large * waves(TOKENS) <= 2 * waves(MIX_TILE)
 }
 
