@@ -26,6 +26,9 @@ bytes of both halves; "empty" counts the warps of both blocks, since both halves
 warps wait for all chunks in the order of the ring. Both blocks have the same tiles of keys. Q
 passes through the first slots of the ring, or has a barrier of its own.
 
+The bias of the bank is 0 for memories that are there. A warp looks at the bias of a tile while it
+waits, and adds nothing if all of it is 0.
+
 Grid: (blocks of 128 queries, rounded up to whole clusters; parts of the keys; objects). TMA fills
 zeros for queries and keys past an object's last. No row past the last is stored.
 */
@@ -175,11 +178,19 @@ struct ClusterAttention
             barrier_arrive_at(shared + EMPTY + slot * 8, (u32)lane % ATTENTION_CLUSTER);
     }
 
+    bool biased;  // whether any key of the tile has a bias other than 0
+
     /// Waits for the tile's keys, then for this warpgroup's turn, and issues the scores. The tile's
-    /// bias is needed behind the products.
+    /// bias comes meanwhile; what is needed of it behind the products is then in the L1 cache.
     __device__ __forceinline__ void begin_tile(int tile, u32 queries, int turn) {
-        int key = tile * KEYS + lane * 32;
-        if (bias && lane * 32 < KEYS && key < n) prefetch_line(bias + key);
+        constexpr int SHARE = (KEYS + 31) / 32;  // of a lane
+        float own[SHARE];
+        int limit = bias ? min(n, (tile + 1) * KEYS) : 0;
+#pragma unroll
+        for (int i = 0; i < SHARE; i++) {
+            int key = tile * KEYS + i * 32 + lane;
+            own[i] = key < limit ? bias[key] : 0.0f;
+        }
         u64 b[K_CHUNKS];
         this->await_keys(b);
         named_barrier_sync(turn);
@@ -193,12 +204,18 @@ struct ClusterAttention
         } else {
             this->issue_scores(queries, b, 0);
         }
+        // Not before the products: the vote would wait for the loads.
+        settle(own);
+        bool other = false;
+#pragma unroll
+        for (int i = 0; i < SHARE; i++) other |= own[i] != 0.0f;
+        biased = any_lane(other);
     }
 
-    /// Adds the bias, and takes keys past the last away.
+    /// Adds the bias, unless it is 0 for the whole tile, and takes keys past the last away.
     __device__ __forceinline__ void finish_scores(int tile) {
         int column = tile * KEYS + (lane & 3) * 2, rest = n - column;
-        if (bias) {
+        if (biased) {
             const float* from = bias + column;
 #pragma unroll
             for (int j = 0; j < KEYS / 8; j++) {

@@ -49,7 +49,7 @@ template <class A> static void test(const char* name, int batch, int m, int n, i
     if (tokens) q.rows = {3 * all, W}, k = {q.data + all, q.rows}, v = {q.data + 2 * all, q.rows}, o.rows = {all, W};
     for (int b = 0; b < batch; b++) for (int r = 0; r < m; r++) for (int c = 0; c < W; c++) { f16& x = q.at(b, r, c); x = tohalf(half(x) * scale / sqrtf(W)); }
     Reals bias(n), partial(batch * splits * m * DV), stats(batch * splits * m * 2);
-    for (int i = 0; i < n; i++) bias[i] = bias_kind == 1 ? (i < n / 2 ? -1e4f : 0) : bias_kind == 2 ? (rng() % 3 ? -1e4f : 0) : bias_kind == 3 ? -1e4f : normal(rng);
+    for (int i = 0; i < n; i++) bias[i] = bias_kind == 1 ? (i < n / 2 ? -1e4f : 0) : bias_kind == 2 ? (rng() % 3 ? -1e4f : 0) : bias_kind == 3 ? -1e4f : bias_kind == 5 ? (i % 300 == 299 ? 4.0f : 0) : normal(rng);
     Problem p{q.data, k.data, v.data, bias_kind ? bias.data() : nullptr, o.data, partial.data(), stats.data(), m, n, W, V, q.rows, k.rows, v.rows, o.rows};
     depends_on(ask, keys, values, bias, out, partial, stats);
     attend<A>(p, batch, splits);
@@ -132,6 +132,9 @@ int main(int count, char** words) {
     suite<ClusterAttention<256, 128, 64, 5, true>>("cluster cross ring5");
     suite<ClusterAttention<256, 64, 256, 8, false>>("cluster self ring8");
     test<ClusterAttention<256, 128, 64, 14, true>>("cluster cross holds", 1, 128, 1700, 1, 2, 4, true);
+    // Tiles with a bias of 0, and with one that has a single other.
+    test<ClusterAttention<256, 128, 64, 14, true>>("cluster cross holds", 1, 128, 1750, 1, 5, 16, false);
+    test<ClusterAttention<256, 80, 256, 16, false>>("cluster self", 1, 128, 700, 1, 5, 16, true);
     test<ClusterAttention<256, 128, 64, 14, true>>("cluster cross holds", 3, 520, 1200, 2, 4, 4, true);
     test<ClusterAttention<256, 80, 256, 16, false>>("cluster self", 2, 300, 900, 1, 0, 4, true);
 #elif defined(HOPPER)

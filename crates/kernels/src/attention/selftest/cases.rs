@@ -9,7 +9,7 @@ const PLAIN: Case = Case {
     objects: 1,
     queries: 4096,
     keys: 28_736,
-    masked: &[],
+    masked: None,
     scale: 2.0,
 };
 
@@ -21,11 +21,14 @@ const TOKENS_72: Case = Case { values: Values::Heads(72), ..TOKENS_56 };
 const TOKENS_96: Case = Case { values: Values::Heads(96), ..TOKENS_56 };
 
 /// The models' steady shapes at 1024 and 512 pixels, then what is odd.
-pub(super) const CASES: [Case; 41] = [
+pub(super) const CASES: [Case; 43] = [
+    // All memories are there.
+    Case { name: "SAM 2.1 at 1024, full bank", masked: Some(&[]), ..PLAIN },
     Case { name: "SAM 2.1 at 1024", ..PLAIN },
-    Case { name: "SAM 2.1 at 1024, filling", masked: &[2, 3, 4, 5, 6], ..PLAIN },
+    Case { name: "SAM 2.1 at 1024, filling", masked: Some(&[2, 3, 4, 5, 6]), ..PLAIN },
+    Case { name: "EdgeTAM at 1024, full bank", keys: 3648, masked: Some(&[]), ..PLAIN },
     Case { name: "EdgeTAM at 1024", keys: 3648, ..PLAIN },
-    Case { name: "EdgeTAM at 1024, filling", keys: 3648, masked: &[2, 3, 4, 5, 6], ..PLAIN },
+    Case { name: "EdgeTAM at 1024, filling", keys: 3648, masked: Some(&[2, 3, 4, 5, 6]), ..PLAIN },
     Case { name: "SAM 2.1 at 512", queries: 1024, keys: 7232, ..PLAIN },
     Case { name: "frame at 1024", values: Values::Frame, keys: 4096, ..PLAIN },
     Case { name: "frame at 512", values: Values::Frame, queries: 1024, keys: 1024, ..PLAIN },
@@ -34,7 +37,7 @@ pub(super) const CASES: [Case; 41] = [
         objects: 2,
         queries: 1000,
         keys: 701,
-        masked: &[0, 3],
+        masked: Some(&[0, 3]),
         scale: 16.0,
         ..PLAIN
     },
@@ -47,7 +50,7 @@ pub(super) const CASES: [Case; 41] = [
         ..PLAIN
     },
     // Blocks that fill no cluster.
-    Case { name: "three blocks", queries: 300, keys: 450, masked: &[1], ..PLAIN },
+    Case { name: "three blocks", queries: 300, keys: 450, masked: Some(&[1]), ..PLAIN },
     // One part, which nothing merges.
     Case { name: "few", queries: 33, keys: 5, ..PLAIN },
     Case { name: "few of a frame", values: Values::Frame, queries: 33, keys: 33, ..PLAIN },
@@ -94,7 +97,7 @@ pub(super) const CASES: [Case; 41] = [
         objects: 2,
         queries: 300,
         keys: 2000,
-        masked: &[1, 6],
+        masked: Some(&[1, 6]),
         tokens: false,
         ..TOKENS_72
     },
@@ -104,7 +107,7 @@ pub(super) const CASES: [Case; 41] = [
         objects: 2,
         queries: 300,
         keys: 2000,
-        masked: &[1, 6],
+        masked: Some(&[1, 6]),
         ..HEADS_128
     },
     // The encoders' blocks that attend over the whole map: base+'s heads in 64 columns, tiny's and
@@ -114,8 +117,8 @@ pub(super) const CASES: [Case; 41] = [
     Case { name: "tiny at 1024", objects: 4, ..HEADS_128 },
     Case { name: "tiny at 512", objects: 4, queries: 1024, keys: 1024, ..HEADS_128 },
     // No model masks here; many tiles in a row pass all buffers of the bias.
-    Case { name: "masked heads of 64", objects: 2, masked: &[1, 6], ..HEADS_64 },
-    Case { name: "masked heads of 128", objects: 2, masked: &[1, 6], ..HEADS_128 },
+    Case { name: "masked heads of 64", objects: 2, masked: Some(&[1, 6]), ..HEADS_64 },
+    Case { name: "masked heads of 128", objects: 2, masked: Some(&[1, 6]), ..HEADS_128 },
     Case { name: "ragged heads of 64", objects: 3, queries: 1000, keys: 1000, ..HEADS_64 },
     Case { name: "ragged heads of 128", objects: 3, queries: 1000, keys: 1000, ..HEADS_128 },
     Case { name: "sharp heads of 64", queries: 200, keys: 333, scale: 60.0, ..HEADS_64 },

@@ -20,7 +20,7 @@ const WAYS: [(bool, [&str; 2]); 2] = [
 
 /// Rows that [`judge`] makes of a case.
 pub(super) fn rows(case: &Case) -> usize {
-    if case.values == Values::Memory && case.masked.is_empty() { 2 * WAYS.len() } else { 0 }
+    if case.values == Values::Memory && case.masked.is_none() { 2 * WAYS.len() } else { 0 }
 }
 
 /// Of the kernels for any GPU.

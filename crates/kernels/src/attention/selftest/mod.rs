@@ -40,8 +40,8 @@ struct Case {
     objects: usize,
     queries: usize,
     keys: usize,
-    /// Which of every eight keys the bias masks.
-    masked: &'static [usize],
+    /// Which of eight parts of the keys the bias masks: it is 0 elsewhere. Without, no bias.
+    masked: Option<&'static [usize]>,
     /// Deviation of the scores.
     scale: f32,
 }
@@ -139,7 +139,7 @@ impl Data {
         // Queries come scaled: the score of a key is a sum of `width` products.
         let q = tensor(*queries, width, scale / (width as f32).sqrt());
         let (k, v) = (tensor(*keys, width, 1.0), tensor(*keys, columns, 1.0));
-        let bias: Option<Vec<f32>> = (!masked.is_empty()).then(|| {
+        let bias: Option<Vec<f32>> = masked.map(|masked| {
             let slot = |key: usize| key * 8 / keys;
             (0..*keys).map(|key| if masked.contains(&slot(key)) { -1e4 } else { 0.0 }).collect()
         });
