@@ -155,25 +155,7 @@ private:
             }
             float share[2];
             u32 weights[KEYS / 16][4];
-#pragma unroll
-            for (int i = 0; i < 2; i++) {
-                float top = scores[0][i * 2], sum = 0.0f;
-#pragma unroll
-                for (int j = 0; j < KEYS / 8; j++)
-                    top = fmaxf(top, fmaxf(scores[j][i * 2], scores[j][i * 2 + 1]));
-                top = fmaxf(top, from_lane(top, 1));
-                top = fmaxf(top, from_lane(top, 2)) * LOG2E;
-#pragma unroll
-                for (int j = 0; j < KEYS / 8; j++) {
-                    float low = ::power_of_two(fmaf(scores[j][i * 2], LOG2E, -top));
-                    float high = ::power_of_two(fmaf(scores[j][i * 2 + 1], LOG2E, -top));
-                    sum += low + high;
-                    weights[j / 2][(j & 1) * 2 + i] = pack(low, high);
-                }
-                sum += from_lane(sum, 1);
-                sum += from_lane(sum, 2);
-                share[i] = reciprocal(sum);
-            }
+            softmax(scores, weights, share);
             warp_barrier();  // all lanes have read the queries
             u32 to = rows + (lane >> 2) * OWN_PITCH + (lane & 3) * 4;
             u32 right = keys + (lane & 15) * KEY_PITCH + DEPTH * 2 + (lane >> 4) * 16;

@@ -86,6 +86,84 @@ public:
     }
 };
 
+/// Adds a bias to eight tokens (EIGHTS is 1) or 16, and gives their LayerNorm. `x(j, n)` has
+/// columns 16 j + 4 (lane % 4) + 2 n + e of token 8 i + lane / 4 at [2 i + e], and `store(j, words)`
+/// gets those of 16 columns as halves, in the order of a left factor. `vector(of, j)`: four columns
+/// of the bias, and of weight and bias of the norm.
+template <int STEPS, int EIGHTS, class At, class Vector, class Store>
+__device__ __forceinline__ void normalize_rows(At x, Vector vector, Store store) {
+    constexpr int COLUMNS = STEPS * STEP;
+    float mean[EIGHTS] = {}, scale[EIGHTS] = {};
+#pragma unroll
+    for (int j = 0; j < STEPS; j++) {
+        float4 bias = vector(0, j);
+#pragma unroll
+        for (int i = 0; i < EIGHTS; i++) {
+            float &a = x(j, 0)[i * 2], &b = x(j, 0)[i * 2 + 1];
+            float &c = x(j, 1)[i * 2], &d = x(j, 1)[i * 2 + 1];
+            a += bias.x, b += bias.y, c += bias.z, d += bias.w;
+            mean[i] += (a + b) + (c + d);
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < EIGHTS; i++) {
+        mean[i] += from_lane(mean[i], 1);
+        mean[i] += from_lane(mean[i], 2);
+        mean[i] *= 1.0f / COLUMNS;
+#pragma unroll
+        for (int j = 0; j < STEPS; j++)
+#pragma unroll
+            for (int n = 0; n < 4; n++) {
+                float off = x(j, n / 2)[i * 2 + n % 2] - mean[i];
+                scale[i] = fmaf(off, off, scale[i]);
+            }
+        scale[i] += from_lane(scale[i], 1);
+        scale[i] += from_lane(scale[i], 2);
+        scale[i] = reciprocal_root(scale[i] * (1.0f / COLUMNS) + NORM_EPSILON);
+        mean[i] *= -scale[i];
+    }
+#pragma unroll
+    for (int j = 0; j < STEPS; j++) {
+        float4 weight = vector(1, j);
+        float4 bias = vector(2, j);
+        u32 words[4];
+#pragma unroll
+        for (int i = 0; i < EIGHTS; i++) {
+            auto of = [&](int n, float times, float plus) {
+                return fmaf(fmaf(x(j, n / 2)[i * 2 + n % 2], scale[i], mean[i]), times, plus);
+            };
+            words[i] = pack(of(0, weight.x, bias.x), of(1, weight.y, bias.y));
+            words[2 + i] = pack(of(2, weight.z, bias.z), of(3, weight.w, bias.w));
+        }
+        store(j, words);
+    }
+}
+
+/// softmax of 16 queries' scores: weights as left factors, not yet divided by their sums, and the
+/// reciprocal sums of queries 8 i + lane / 4. `scores[j]` has keys 8 j + 2 (lane % 4) + e at
+/// [2 i + e].
+__device__ __forceinline__ void softmax(const float (&scores)[KEYS / 8][4], u32 (&weights)[KEYS / 16][4],
+                                        float (&share)[2]) {
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        float top = scores[0][i * 2], sum = 0.0f;
+#pragma unroll
+        for (int j = 0; j < KEYS / 8; j++) top = fmaxf(top, fmaxf(scores[j][i * 2], scores[j][i * 2 + 1]));
+        top = fmaxf(top, from_lane(top, 1));
+        top = fmaxf(top, from_lane(top, 2)) * LOG2E;
+#pragma unroll
+        for (int j = 0; j < KEYS / 8; j++) {
+            float low = ::power_of_two(fmaf(scores[j][i * 2], LOG2E, -top));
+            float high = ::power_of_two(fmaf(scores[j][i * 2 + 1], LOG2E, -top));
+            sum += low + high;
+            weights[j / 2][(j & 1) * 2 + i] = pack(low, high);
+        }
+        sum += from_lane(sum, 1);
+        sum += from_lane(sum, 2);
+        share[i] = reciprocal(sum);
+    }
+}
+
 /// A warp's 32 tokens: x[j][m][n][2 i + e] is of token 16 m + 8 i + lane / 4 and column
 /// 16 j + 4 (lane % 4) + 2 n + e.
 template <int COLUMNS>
@@ -114,50 +192,10 @@ public:
     __device__ __forceinline__ void normalize(Sums (&x)[STEPS], const float* vectors) const {
 #pragma unroll 1
         for (int m = 0; m < 2; m++) {
-            float mean[2] = {0.0f, 0.0f}, scale[2] = {0.0f, 0.0f};
-#pragma unroll
-            for (int j = 0; j < STEPS; j++) {
-                float4 bias = load_floats(vectors + j * TILE);
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    float &a = x[j][0][0][i * 2], &b = x[j][0][0][i * 2 + 1];
-                    float &c = x[j][0][1][i * 2], &d = x[j][0][1][i * 2 + 1];
-                    a += bias.x, b += bias.y, c += bias.z, d += bias.w;
-                    mean[i] += (a + b) + (c + d);
-                }
-            }
-#pragma unroll
-            for (int i = 0; i < 2; i++) {
-                mean[i] += from_lane(mean[i], 1);
-                mean[i] += from_lane(mean[i], 2);
-                mean[i] *= 1.0f / COLUMNS;
-#pragma unroll
-                for (int j = 0; j < STEPS; j++)
-#pragma unroll
-                    for (int n = 0; n < 4; n++) {
-                        float off = x[j][0][n / 2][i * 2 + n % 2] - mean[i];
-                        scale[i] = fmaf(off, off, scale[i]);
-                    }
-                scale[i] += from_lane(scale[i], 1);
-                scale[i] += from_lane(scale[i], 2);
-                scale[i] = reciprocal_root(scale[i] * (1.0f / COLUMNS) + NORM_EPSILON);
-                mean[i] *= -scale[i];
-            }
-#pragma unroll
-            for (int j = 0; j < STEPS; j++) {
-                float4 weight = load_floats(vectors + COLUMNS + j * TILE);
-                float4 bias = load_floats(vectors + 2 * COLUMNS + j * TILE);
-                u32 words[4];
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    auto of = [&](int n, float times, float plus) {
-                        return fmaf(fmaf(x[j][0][n / 2][i * 2 + n % 2], scale[i], mean[i]), times, plus);
-                    };
-                    words[i] = pack(of(0, weight.x, bias.x), of(1, weight.y, bias.y));
-                    words[2 + i] = pack(of(2, weight.z, bias.z), of(3, weight.w, bias.w));
-                }
-                store_shared(own + (j * 2 + m) * 512, words);
-            }
+            normalize_rows<STEPS, 2>(
+                [&](int j, int n) -> float(&)[4] { return x[j][0][n]; },
+                [&](int of, int j) { return load_floats(vectors + of * COLUMNS + j * TILE); },
+                [&](int j, const u32(&words)[4]) { store_shared(own + (j * 2 + m) * 512, words); });
             // The other 16 come in front.
 #pragma unroll
             for (int j = 0; j < STEPS; j++)

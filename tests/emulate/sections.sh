@@ -73,10 +73,10 @@ wrong repvit_stem.cu.stem repvit_stem_sums_edges_as_inner 'edge_of(y, x, grid)' 
 wrong hiera_stem.cu.stem hiera_stem_has_no_position 'load_halves(p.position + tokens[m][i] * p.columns + column)' 'make_uint2(0, 0)'
 wrong hiera_stem.cu.stem hiera_stem_begins_a_row_early 'top * STRIDE - 3' '(top * STRIDE - 4)'
 for i in '' ' + 1'; do
-    wrong hiera_block.cu.block hiera_block_weighs_all_keys_alike "fmaf(scores[j][i * 2$i], LOG2E, -top)" 0.0f
+    wrong hiera_block.cuh.tokens hiera_block_weighs_all_keys_alike "fmaf(scores[j][i * 2$i], LOG2E, -top)" 0.0f
     wrong hiera_block.cu.block hiera_block_has_the_wrong_gelu "gelu(hidden[m][n][i * 2$i])" "-gelu(hidden[m][n][i * 2$i])"
 done
-norm='fmaf(fmaf(x[j][0][n / 2][i * 2 + n % 2], scale[i], mean[i]), times'
+norm='fmaf(fmaf(x(j, n / 2)[i * 2 + n % 2], scale[i], mean[i]), times'
 wrong hiera_block.cuh.tokens hiera_block_norm_has_no_bias "$norm, plus)" "$norm, 0.0f)"
 wrong neck.cu.neck neck_upsamples_another_line 'above[i / 8][0][line / 2]' 'above[i / 8][0][line % 2]'
 wrong neck.cu.neck neck_reads_the_first_span_alone 'step / SPAN_STEPS<T>()' 0
