@@ -5,7 +5,7 @@ K]^T + bias). A: tokens, B: weights; f32 accumulators, rounded once.
 | instance                    | tile MxN, K of a stage | stages | cluster MxN | shared bytes |
 |-----------------------------|------------------------|--------|-------------|--------------|
 | gemm_bias_gelu_128_by_2, _4 | 128x128, 64            | 6      | 2x1, 2x2    | 213 088      |
-| gemm_bias_gelu_192_by_2, _4 | 128x192, 64            | 5      | 2x1, 2x2    | 221 264      |
+| gemm_bias_gelu_192_by_2     | 128x192, 64            | 5      | 2x1         | 221 264      |
 | gemm_bias_128_by_2          | 128x128, 64            | 6      | 2x1         | 213 088      |
 | gemm_bias_192_by_2          | 128x192, 64            | 5      | 2x1         | 221 264      |
 
@@ -230,7 +230,6 @@ GEMM(gemm_bias_gelu_128_by_4, true, 128, 6, 2, 2)
 #endif
 #if !defined(INSTANCES) || INSTANCES == GELU_192
 GEMM(gemm_bias_gelu_192_by_2, true, 192, 5, 2, 1)
-GEMM(gemm_bias_gelu_192_by_4, true, 192, 5, 2, 2)
 #endif
 #if !defined(INSTANCES) || INSTANCES == BIAS
 GEMM(gemm_bias_128_by_2, false, 128, 6, 2, 1)

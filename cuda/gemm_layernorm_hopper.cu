@@ -7,9 +7,8 @@ and the norm's weight and bias are f32.
 |-----------------|------------------------|--------|-------------|-----------------------------|
 | 144             | 128x144, 64            | 5      | 2x1         | 216 864                     |
 | 192, 224, 288   | 128xN/2, 64            | 6,6,5  | 1x2         | 204 016, 220 592, 218 912   |
-| 384 by 3, by 6  | 128x128, 64            | 5      | 1x3, 2x3    | 206 432                     |
-| 448 by 3, by 6  | 128x160, 64            | 4      | 1x3, 2x3    | 198 608                     |
-| 576 by 3, by 6  | 128x192, 64            | 4      | 1x3, 2x3    | 223 568                     |
+| 384 by 6        | 128x128, 64            | 5      | 2x3         | 206 432                     |
+| 448 by 6        | 128x160, 64            | 4      | 2x3         | 198 608                     |
 
 384 threads: warp 0 loads tiles by TMA, warps 1 to 3 load biases and the norm's weights into shared
 memory and prefetch the next kernels' weights into the L2 cache (40 registers a thread); two
@@ -385,14 +384,8 @@ GEMM_RESIDUAL_LAYERNORM(gemm_residual_layernorm_144, 144, 144, 5, 2, 1)
 GEMM_RESIDUAL_LAYERNORM(gemm_residual_layernorm_288, 288, 144, 5, 1, 2)
 #endif
 #if !defined(INSTANCES) || INSTANCES == 384
-GEMM_RESIDUAL_LAYERNORM(gemm_residual_layernorm_384_by_3, 384, 128, 5, 1, 3)
 GEMM_RESIDUAL_LAYERNORM(gemm_residual_layernorm_384_by_6, 384, 128, 5, 2, 3)
 #endif
 #if !defined(INSTANCES) || INSTANCES == 448
-GEMM_RESIDUAL_LAYERNORM(gemm_residual_layernorm_448_by_3, 448, 160, 4, 1, 3)
 GEMM_RESIDUAL_LAYERNORM(gemm_residual_layernorm_448_by_6, 448, 160, 4, 2, 3)
-#endif
-#if !defined(INSTANCES) || INSTANCES == 576
-GEMM_RESIDUAL_LAYERNORM(gemm_residual_layernorm_576_by_3, 576, 192, 4, 1, 3)
-GEMM_RESIDUAL_LAYERNORM(gemm_residual_layernorm_576_by_6, 576, 192, 4, 2, 3)
 #endif

@@ -305,10 +305,10 @@ mod tests {
         kernels.dedup();
         assert_eq!(kernels.len(), count, "a kernel is in two modules");
         assert_eq!(
-            Topic::with("gemm_residual_layernorm_576_by_6"),
-            Some(Topic::GemmLayernormHopper576)
+            Topic::with("gemm_residual_layernorm_448_by_6"),
+            Some(Topic::GemmLayernormHopper448)
         );
-        assert_eq!(Topic::with("gemm_residual_layernorm_577"), None);
+        assert_eq!(Topic::with("gemm_residual_layernorm_449"), None);
     }
 
     #[test]

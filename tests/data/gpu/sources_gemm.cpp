@@ -27,18 +27,13 @@ static const Kernel KERNELS[] = {
     CLUSTER(products, gemm_bias_gelu_128_by_2, 2),
     CLUSTER(products, gemm_bias_gelu_192_by_2, 2),
     CLUSTER(products, gemm_bias_gelu_128_by_4, 4),
-    CLUSTER(products, gemm_bias_gelu_192_by_4, 4),
     CLUSTER(products, gemm_bias_128_by_2, 2),
     CLUSTER(products, gemm_bias_192_by_2, 2),
     CLUSTER(norms, gemm_residual_layernorm_144, 2),
     CLUSTER(norms, gemm_residual_layernorm_192, 2),
     CLUSTER(norms, gemm_residual_layernorm_224, 2),
     CLUSTER(norms, gemm_residual_layernorm_288, 2),
-    CLUSTER(norms, gemm_residual_layernorm_384_by_3, 3),
     CLUSTER(norms, gemm_residual_layernorm_384_by_6, 6),
-    CLUSTER(norms, gemm_residual_layernorm_448_by_3, 3),
     CLUSTER(norms, gemm_residual_layernorm_448_by_6, 6),
-    CLUSTER(norms, gemm_residual_layernorm_576_by_3, 3),
-    CLUSTER(norms, gemm_residual_layernorm_576_by_6, 6),
 };
 extern const Table SOURCES_OF_PRODUCTS{KERNELS, sizeof KERNELS / sizeof *KERNELS};

@@ -28,12 +28,12 @@ const WHAT: &str = "multiply, and activate";
 
 /// Tiles of 192 columns read less; tiles of 128 waste less of the last one for a small or odd N.
 /// Clusters of four blocks read less than clusters of two; fewer may fit, as a cluster's blocks lie
-/// in one group of multiprocessors. None is the fastest for all shapes.
-const CONFIGS: [TileConfig; 6] = [
+/// in one group of multiprocessors. With tiles of 192 columns they were the fastest for no model.
+/// None of the others is the fastest for all shapes.
+const CONFIGS: [TileConfig; 5] = [
     config!("gemm_bias_gelu_128_by_2"),
     config!("gemm_bias_gelu_192_by_2"),
     config!("gemm_bias_gelu_128_by_4"),
-    config!("gemm_bias_gelu_192_by_4"),
     config!("gemm_bias_128_by_2"),
     config!("gemm_bias_192_by_2"),
 ];
@@ -128,18 +128,18 @@ mod tests {
             assert_eq!(shared, of(tile_n), "{name}");
             assert!(shared <= 232_448, "{name}");
         }
-        assert_eq!(CONFIGS.iter().filter(|config| config.name.starts_with(GELU)).count(), 4);
+        assert_eq!(CONFIGS.iter().filter(|config| config.name.starts_with(GELU)).count(), 3);
     }
 
     #[test]
     fn tiles_of_clusters_cover_the_output_and_the_models_shapes_are_served() {
         let tiles = |m, n| {
-            let [a, b, c, d, ..] = CONFIGS.map(|config| config.cluster_tiles(m, n));
-            [a, b, c, d]
+            let [a, b, c, ..] = CONFIGS.map(|config| config.cluster_tiles(m, n));
+            [a, b, c]
         };
-        assert_eq!(tiles(4096, 2304), [16 * 18, 16 * 12, 16 * 9, 16 * 6]);
-        assert_eq!(tiles(33, 64), [1; 4]);
-        assert_eq!(tiles(4097, 448), [17 * 4, 17 * 3, 17 * 2, 17 * 2]);
+        assert_eq!(tiles(4096, 2304), [16 * 18, 16 * 12, 16 * 9]);
+        assert_eq!(tiles(33, 64), [1; 3]);
+        assert_eq!(tiles(4097, 448), [17 * 4, 17 * 3, 17 * 2]);
         for width in [96, 112, 144] {
             for k in [1, 2, 4, 8].map(|stage| stage * width) {
                 assert!(GemmKernels::supports(4 * k, k), "{k}");

@@ -32,22 +32,19 @@ macro_rules! rows {
     };
 }
 
-/// N, and the kernel for it: those of the second and third stage of Hiera tiny and small, base+ and
-/// large, and of large's first; one kernel computes whole blocks of the others' first. A cluster
+/// N, and the kernel for it: those of the second and third stage of Hiera tiny, small and base+, and
+/// of large's first and second; one kernel computes whole blocks of the others' first. A cluster
 /// holds all columns of a row; the last tile of a row may be narrower. A row of a third
 /// stage has three blocks: of clusters of four an H200 runs 30 at once, and 32 are needed. Clusters
-/// of six blocks read the weights once for two rows of tiles; fewer of them fit.
-const CONFIGS: [(usize, TileConfig); 10] = [
+/// of six blocks read the weights once for two rows of tiles. Clusters of three were never faster,
+/// and for large's third stage cuBLASLt's matmul and a LayerNorm were.
+const CONFIGS: [(usize, TileConfig); 6] = [
     rows!("gemm_residual_layernorm_144"),
     rows!("gemm_residual_layernorm_192"),
     rows!("gemm_residual_layernorm_224"),
     rows!("gemm_residual_layernorm_288"),
-    rows!("gemm_residual_layernorm_384_by_3"),
     rows!("gemm_residual_layernorm_384_by_6"),
-    rows!("gemm_residual_layernorm_448_by_3"),
     rows!("gemm_residual_layernorm_448_by_6"),
-    rows!("gemm_residual_layernorm_576_by_3"),
-    rows!("gemm_residual_layernorm_576_by_6"),
 ];
 
 /// All of them.
@@ -210,7 +207,7 @@ mod tests {
         let bytes = CONFIGS.map(|(_, config)| config.shared);
         let (first, others) = bytes.split_at(4);
         assert_eq!(first, [216_864, 204_016, 220_592, 218_912]);
-        assert_eq!(others, [206_432, 206_432, 198_608, 198_608, 223_568, 223_568]);
+        assert_eq!(others, [206_432, 198_608]);
     }
 
     /// The module of every N has no other kernels than those of the list.
@@ -231,8 +228,8 @@ mod tests {
             let names = CONFIGS.iter().map(|(_, config)| config.name);
             names.filter(|name| supports(name, n, k)).collect::<Vec<_>>()
         };
-        for (width, first) in [(96, 0), (112, 0), (144, 1)] {
-            for (stage, kernels) in [(1, first), (2, 1), (4, 2), (8, 0)] {
+        for (width, first, third) in [(96, 0, 1), (112, 0, 1), (144, 1, 0)] {
+            for (stage, kernels) in [(1, first), (2, 1), (4, third), (8, 0)] {
                 let n = stage * width;
                 for k in [n, 4 * n] {
                     let found = names(n, k);
@@ -247,10 +244,10 @@ mod tests {
             config.cluster_tiles(m, *n)
         };
         assert_eq!(
-            [1, 128, 129, 257].map(|m| tiles("gemm_residual_layernorm_448_by_3", m)),
+            [1, 128, 129, 257].map(|m| tiles("gemm_residual_layernorm_288", m)),
             [1, 1, 2, 3]
         );
-        assert_eq!([1, 256, 257].map(|m| tiles("gemm_residual_layernorm_576_by_6", m)), [1, 1, 2]);
+        assert_eq!([1, 256, 257].map(|m| tiles("gemm_residual_layernorm_448_by_6", m)), [1, 1, 2]);
         assert_eq!(tiles("gemm_residual_layernorm_144", 65_536), 256);
     }
 }

@@ -29,7 +29,6 @@ pub(crate) const TOPIC: Topic = Topic {
         Source::GemmLayernormHopper144,
         Source::GemmLayernormHopper384,
         Source::GemmLayernormHopper448,
-        Source::GemmLayernormHopper576,
         Source::GemmHopperGelu128,
         Source::GemmHopperGelu192,
         Source::GemmHopperBias,
