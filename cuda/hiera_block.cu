@@ -10,6 +10,7 @@ read twice and written once, and nothing else but weights is read.
 |-----------------|----------------|---------|---------------|-----------|--------------------|
 | hiera_block_96  | 96, 1          | 128     | 93 504        | 225       | 226 KB             |
 | hiera_block_112 | 112, 2         | 128     | 79 680        | 250       | 310 KB             |
+| hiera_block_144 | 144, 2         | 128     | 101 184       | 254       | 513 KB             |
 
 A block of threads has two windows, and a warp 32 tokens, four lines of a window. The tensor cores
 are fed from shared memory: with 32 tokens a warp each fragment of weights serves four instructions,
@@ -58,6 +59,9 @@ public:
     static constexpr int QUERY_TILES = (DEPTH + TILE - 1) / TILE;
     static constexpr int HEAD_TILES = QUERY_TILES + 2 * DEPTH / TILE;
     static constexpr int CHUNKS = 4 * COLUMNS / TILE;  // of the hidden layer
+    // Steps of normed tokens that stay in registers beside the residual; the MLP loads the others
+    // from shared memory for each unit.
+    static constexpr int HELD = COLUMNS <= 112 ? STEPS : 5;
     static constexpr int UNIT = STEPS * FRAGMENTS + BIASES;
     static constexpr int UNITS = HEADS * HEAD_TILES + STEPS + 2 * CHUNKS;
     // From a token to the next; both an odd number of 16 bytes, for ldmatrix.
@@ -94,14 +98,22 @@ private:
         }
     }
 
-    /// Adds the products of the normed tokens with a unit's 16 columns.
+    /// Adds the products of the normed tokens with a unit's 16 columns; those of steps from IN_HAND
+    /// on are loaded.
+    template <int IN_HAND>
     __device__ __forceinline__ void multiply_unit(Sums& sums, const u32 (&normed)[STEPS][2][4],
                                                   u32 unit) const {
 #pragma unroll
         for (int step = 0; step < STEPS; step++) {
             u32 b[4];
             load_shared(b, unit + step * FRAGMENTS + lane * 16);
-            multiply(sums, normed[step], b);
+            if (step < IN_HAND) {
+                multiply(sums, normed[step], b);
+            } else {
+                u32 left[2][4];
+                tokens.load_normed(left, step);
+                multiply(sums, left, b);
+            }
         }
     }
 
@@ -115,7 +127,7 @@ private:
             u32 unit = ring.template take<1>();
             Sums sums;
             begin_with(sums, unit);
-            multiply_unit(sums, normed, unit);
+            multiply_unit<STEPS>(sums, normed, unit);
             bool asks = tile < QUERY_TILES;
             u32 to = asks ? query : key, pitch = asks ? OWN_PITCH : KEY_PITCH;
             (asks ? query : key) += TILE * 2;
@@ -205,7 +217,7 @@ private:
                 if (step > 0 && step < last) down = ring.take_another();
                 Sums next;
                 begin_with(next, unit);
-                multiply_unit(next, normed, unit);
+                multiply_unit<HELD>(next, normed, unit);
 #pragma unroll
                 for (int m = 0; m < 2; m++)
 #pragma unroll
@@ -254,9 +266,11 @@ public:
             if (phase == 2) break;
             u32 normed[STEPS][2][4];
 #pragma unroll
-            for (int step = 0; step < STEPS; step++) tokens.load_normed(normed[step], step);
-            warp_barrier();  // before queries take its place
+            for (int step = 0; step < HELD; step++) tokens.load_normed(normed[step], step);
             if (phase == 0) {
+#pragma unroll
+                for (int step = HELD; step < STEPS; step++) tokens.load_normed(normed[step], step);
+                warp_barrier();  // before queries take its place
 #pragma unroll 1
                 for (int head = 0; head < HEADS; head++) {
                     project(normed, head);
@@ -313,4 +327,7 @@ INSTANCE(96, 1)
 #endif
 #if !defined(INSTANCES) || INSTANCES == 112
 INSTANCE(112, 2)
+#endif
+#if !defined(INSTANCES) || INSTANCES == 144
+INSTANCE(144, 2)
 #endif

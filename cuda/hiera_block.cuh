@@ -14,6 +14,15 @@ __device__ __forceinline__ float2 load_token(const float* from) {
     return *(const float2*)from;
 }
 __device__ __forceinline__ void store_token(float* to, float4 x) { *(float4*)to = x; }
+/// Four numbers of a norm or a bias. A load of constants may come in front of a barrier, this may not.
+__device__ __forceinline__ float4 load_behind_barrier(const float* from) {
+    float4 r;
+    asm volatile("ld.global.v4.f32 {%0,%1,%2,%3}, [%4];"
+                 : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w)
+                 : "l"(from)
+                 : "memory");
+    return r;
+}
 /// Asks the L2 cache for the 128 bytes around this address.
 __device__ __forceinline__ void prefetch(const void* from) {
     asm volatile("prefetch.global.L2 [%0];" ::"l"(from) : "memory");
@@ -170,7 +179,10 @@ template <int COLUMNS>
 class WarpTokens {
 public:
     static constexpr int STEPS = COLUMNS / STEP;  // of the depth, and of 16 columns
-    u32 own;                                      // what this lane has of a norm
+    // Beside so many sums there are no registers for all of a norm's numbers at once, so that these
+    // come in pairs of steps, each behind a barrier.
+    static constexpr bool IN_PAIRS = COLUMNS > 112;
+    u32 own;  // what this lane has of a norm
 
     /// The tokens of this lane; lines 2 m + i of the warp's.
     __device__ __forceinline__ void load(Sums (&x)[STEPS], const float* tokens, int line) const {
@@ -194,7 +206,12 @@ public:
         for (int m = 0; m < 2; m++) {
             normalize_rows<STEPS, 2>(
                 [&](int j, int n) -> float(&)[4] { return x[j][0][n]; },
-                [&](int of, int j) { return load_floats(vectors + of * COLUMNS + j * TILE); },
+                [&](int of, int j) {
+                    const float* from = vectors + of * COLUMNS + j * TILE;
+                    if (!IN_PAIRS) return load_floats(from);
+                    if (of == 1 && j % 2 == 0) warp_barrier();
+                    return load_behind_barrier(from);
+                },
                 [&](int j, const u32(&words)[4]) { store_shared(own + (j * 2 + m) * 512, words); });
             // The other 16 come in front.
 #pragma unroll

@@ -85,6 +85,8 @@ template <int COLUMNS, int HEADS> static void test(int grid, bool late_copies, b
 int main(int count, char** words) {
     test<96, 1>(8, true, true);
     test<112, 2>(8, true, true);
+    test<144, 2>(8, true, true);
     if (shipped_alone(count, words)) return 0;
     for (bool late_copies : {false, true}) test<96, 1>(16, late_copies, late_copies), test<112, 2>(24, late_copies, !late_copies);
+    test<144, 2>(24, true, false);
 }

@@ -122,6 +122,7 @@ static const Kernel KERNELS[] = {
     SOURCE(hiera_stems, hiera_stem),
     SOURCE(hiera_blocks, hiera_block_96),
     SOURCE(hiera_blocks, hiera_block_112),
+    SOURCE(hiera_blocks, hiera_block_144),
     SOURCE(necks, neck),
 };
 extern const Table SOURCES{KERNELS, sizeof KERNELS / sizeof *KERNELS};

@@ -45,8 +45,8 @@ pub(super) struct Shape {
     shared: u32,
 }
 
-/// The first stages of tiny and small, and of base+.
-pub(super) const SHAPES: [Shape; 2] = [
+/// The first stages of tiny and small, of base+, and of large.
+pub(super) const SHAPES: [Shape; 3] = [
     Shape {
         columns: 96,
         heads: 1,
@@ -61,9 +61,17 @@ pub(super) const SHAPES: [Shape; 2] = [
         topic: Topic::HieraBlock112,
         shared: instance!("hiera_block_112", "shared"),
     },
+    Shape {
+        columns: 144,
+        heads: 2,
+        kernel: "hiera_block_144",
+        topic: Topic::HieraBlock144,
+        shared: instance!("hiera_block_144", "shared"),
+    },
 ];
 
 const _: () = assert!(threads!("hiera_block_112") == THREADS);
+const _: () = assert!(threads!("hiera_block_144") == THREADS);
 
 impl Shape {
     /// The instance that serves a block: windows of 8 x 8 tokens that fill the map.
@@ -226,6 +234,8 @@ mod tests {
             HieraBlock { dim: 112, dim_out: 112, heads: 2, grid: 192, window: 8, pooled: false };
         let kernel = |block: &HieraBlock| Shape::of(block).map(|shape| shape.kernel);
         assert_eq!(kernel(&block), Some("hiera_block_112"));
+        let large = HieraBlock { dim: 144, dim_out: 144, ..block };
+        assert_eq!(kernel(&large), Some("hiera_block_144"));
         for other in [
             HieraBlock { grid: 180, ..block },
             HieraBlock { window: 7, ..block },

@@ -33,21 +33,25 @@ const TOKENS: usize = WINDOW * WINDOW;
 const ALL: usize = 9;
 
 /// A name, side of the map and columns.
-const CASES: [(&str, usize, usize); 7] = [
+const CASES: [(&str, usize, usize); 11] = [
     ("tiny, 1024 pixels", 256, 96),
     ("tiny, 512 pixels", 128, 96),
     ("base+, 1024 pixels", 256, 112),
     ("base+, 512 pixels", 128, 112),
+    ("large, 1024 pixels", 256, 144),
+    ("large, 512 pixels", 128, 144),
     ("as wide as tiny, one window", 8, 96),
     ("as wide as base+, one window", 8, 112),
     ("as wide as base+, nine windows", 24, 112),
+    ("as wide as large, one window", 8, 144),
+    ("as wide as large, nine windows", 24, 144),
 ];
 
 pub(crate) const TOPIC: Topic = Topic {
     word: "hiera-block",
     help: "A whole Hiera block in one launch, and kernel by kernel",
     name: "Hiera's fused blocks",
-    sources: &[Source::HieraBlock96, Source::HieraBlock112],
+    sources: &[Source::HieraBlock96, Source::HieraBlock112, Source::HieraBlock144],
     used_by: Some("an encoder whose trunk is ours"),
     needs_cublaslt: false,
     judge: |bench| {
