@@ -1,11 +1,14 @@
 /*!
-The memory attention for Hopper only (sm_90a), by clusters of two blocks: partial results and masks
-are those of attention.cu.
+The memory attention, and an encoder's global attention, for Hopper only (sm_90a), by clusters of
+two blocks: partial results and masks are those of attention.cu.
 
-| instance               | WIDTH, DV | queries x keys of a block | Q in          | stages | shared bytes |
-|------------------------|-----------|---------------------------|---------------|--------|--------------|
-| attention_cross_hopper | 256, 64   | 128 x 128                 | registers     | 14     | 229 600      |
-| attention_self_hopper  | 256, 256  | 128 x 80                  | shared memory | 16     | 229 640      |
+| instance                   | WIDTH, DV | queries x keys of a block | Q in          | stages | shared bytes |
+|----------------------------|-----------|---------------------------|---------------|--------|--------------|
+| attention_cross_hopper     | 256, 64   | 128 x 128                 | registers     | 14     | 229 600      |
+| attention_self_hopper      | 256, 256  | 128 x 80                  | shared memory | 16     | 229 640      |
+| attention_global_64_hopper | 64, 64    | 128 x 128                 | registers     | 14     | 229 600      |
+| attention_global_80_hopper | 80, 80    | 128 x 128                 | registers     | 14     | 229 600      |
+| attention_global_96_hopper | 96, 96    | 128 x 128                 | registers     | 14     | 229 600      |
 
 A cluster has 256 queries, which see the same keys. Each block brings half of every chunk of K and V
 by TMA, for both blocks (multicast), so the L2 cache is read once for 256 queries. By one block
@@ -28,6 +31,10 @@ passes through the first slots of the ring, or has a barrier of its own.
 
 The bias of the bank is 0 for memories that are there. A warp looks at the bias of a tile while it
 waits, and adds nothing if all of it is 0.
+
+Heads lie side by side in tokens: a tensor map has columns, tokens and heads as sides, each with its
+distance. Heads may be narrower than WIDTH, and WIDTH no multiple of 64: TMA fills zeros there, and
+matmuls go as far as WIDTH. They have no bias.
 
 Grid: (blocks of 128 queries, rounded up to whole clusters; parts of the keys; objects). TMA fills
 zeros for queries and keys past an object's last. No row past the last is stored.
@@ -98,11 +105,12 @@ struct ClusterAttention
         Base::scores;
     static constexpr bool HOLDS = HOLDS_;
     static constexpr bool PEELED = false;  // with both codes self-attention has too few registers
+    static constexpr bool EAGER = WIDTH != PACKED_WIDTH;
     static constexpr int QUERIES_FULL = Base::BEHIND;  // offset of Q's barrier, if Q has one
     static constexpr int SHARED = Base::RING_END;
     static constexpr int BOX = KEYS / ATTENTION_CLUSTER;  // keys of a chunk that each block brings
     static_assert(BOX % 8 == 0 && QUERIES <= 256, "boxes are whole rows of the swizzle's pattern");
-    static_assert(!HOLDS || (QUERIES == KEYS && WIDTH % CHUNK == 0), "chunks of Q are slots of the ring");
+    static_assert(!HOLDS || QUERIES == KEYS, "chunks of Q are slots of the ring");
     static_assert(SHARED <= 232448, "shared memory of a block");
 
     // ---- the loading thread ----
@@ -156,7 +164,7 @@ struct ClusterAttention
                 this->await(at);
                 u32 line = shared + at.slot * STAGE_BYTES + row * 128;
 #pragma unroll
-                for (int step = 0; step < CHUNK / 16; step++)
+                for (int step = 0; step < min(CHUNK, WIDTH - part * CHUNK) / 16; step++)
                     load_matrices(query[part * (CHUNK / 16) + step],
                                   line + (u32)((step * 2 + (lane >> 4)) ^ (row & 7)) * 16);
                 at.next();
@@ -180,19 +188,29 @@ struct ClusterAttention
 
     bool biased;  // whether any key of the tile has a bias other than 0
 
-    /// Waits for the tile's keys, then for this warpgroup's turn, and issues the scores. The tile's
-    /// bias comes meanwhile; what is needed of it behind the products is then in the L1 cache.
+    /// Waits for the tile's keys, then for this warpgroup's turn, and issues the scores. The bias
+    /// of the next tile is on its way to the L1 cache meanwhile.
     __device__ __forceinline__ void begin_tile(int tile, u32 queries, int turn) {
         constexpr int SHARE = (KEYS + 31) / 32;  // of a lane
-        float own[SHARE];
-        int limit = bias ? min(n, (tile + 1) * KEYS) : 0;
+        float own[SHARE] = {};
+        if (bias) {
+            int key = tile * KEYS + lane, limit = min(n, (tile + 1) * KEYS);
 #pragma unroll
-        for (int i = 0; i < SHARE; i++) {
-            int key = tile * KEYS + i * 32 + lane;
-            own[i] = key < limit ? bias[key] : 0.0f;
+            for (int i = 0; i < SHARE; i++)
+                if (key + i * 32 < limit) own[i] = bias[key + i * 32];
+            int next = (tile + 1) * KEYS + lane * 32;
+            if (lane < SHARE && next < n) prefetch_line(bias + next);
         }
         u64 b[K_CHUNKS];
         this->await_keys(b);
+        biased = false;
+        if (bias) {
+            settle(own);  // what waits for the loads stays behind the keys, before the turn
+            bool other = false;
+#pragma unroll
+            for (int i = 0; i < SHARE; i++) other |= own[i] != 0.0f;
+            biased = any_lane(other);
+        }
         named_barrier_sync(turn);
         if constexpr (HOLDS) {
             settle(scores);
@@ -204,12 +222,6 @@ struct ClusterAttention
         } else {
             this->issue_scores(queries, b, 0);
         }
-        // Not before the products: the vote would wait for the loads.
-        settle(own);
-        bool other = false;
-#pragma unroll
-        for (int i = 0; i < SHARE; i++) other |= own[i] != 0.0f;
-        biased = any_lane(other);
     }
 
     /// Adds the bias, unless it is 0 for the whole tile, and takes keys past the last away.
@@ -221,7 +233,8 @@ struct ClusterAttention
             for (int j = 0; j < KEYS / 8; j++) {
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    float more = j * 8 + i < rest ? from[j * 8 + i] : 0.0f;
+                    // Past the last key another one's: a branch for each load would cost more.
+                    float more = from[min(j * 8 + i, rest - 1)];
                     scores[j * 4 + i] += more, scores[j * 4 + i + 2] += more;
                 }
             }
@@ -287,12 +300,14 @@ struct ClusterAttention
 // ---- instances ----
 
 // Constants: for the host (scripts/kernels.py).
-#define ATTENTION_CLUSTER_HOPPER(NAME, WIDTH, KEYS, DV, STAGES, HOLDS)                                       \
+#define CLUSTER_INSTANCE(NAME, WIDTH, KEYS, DV, STAGES, HOLDS)                                               \
     typedef ClusterAttention<WIDTH, KEYS, DV, STAGES, HOLDS> NAME##_instance;                                \
     [[maybe_unused]] constexpr int NAME##_queries = NAME##_instance::QUERIES;                                \
     [[maybe_unused]] constexpr int NAME##_shared = NAME##_instance::SHARED;                                  \
     [[maybe_unused]] constexpr int NAME##_box = NAME##_instance::BOX;                                        \
-    [[maybe_unused]] constexpr int NAME##_width = WIDTH, NAME##_columns = DV, NAME##_keys = KEYS;            \
+    [[maybe_unused]] constexpr int NAME##_width = WIDTH, NAME##_columns = DV, NAME##_keys = KEYS;
+#define ATTENTION_CLUSTER_HOPPER(NAME, WIDTH, KEYS, DV, STAGES, HOLDS)                                       \
+    CLUSTER_INSTANCE(NAME, WIDTH, KEYS, DV, STAGES, HOLDS)                                                   \
     extern "C" __global__ void __cluster_dims__(ATTENTION_CLUSTER, 1, 1) __launch_bounds__(384, 1)           \
         NAME(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k,                       \
              const __grid_constant__ TensorMap v, const float* bias, f16* out, float* partial, float* stats, \
@@ -304,6 +319,30 @@ struct ClusterAttention
                               {WIDTH, 0}, {WIDTH, 0}, {DV, 0}, {DV, m * DV}},                                \
                       shared_address(memory));                                                               \
     }
+// Heads of `depth` columns, whose results lie where the launch says, in elements.
+#define ATTENTION_GLOBAL_HOPPER(NAME, WIDTH, KEYS, DV, STAGES, HOLDS)                                        \
+    CLUSTER_INSTANCE(NAME, WIDTH, KEYS, DV, STAGES, HOLDS)                                                   \
+    extern "C" __global__ void __cluster_dims__(ATTENTION_CLUSTER, 1, 1) __launch_bounds__(384, 1)           \
+        NAME(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k,                       \
+             const __grid_constant__ TensorMap v, f16* out, float* partial, float* stats, int m, int n,      \
+             int depth, int out_row, int out_head) {                                                         \
+        extern __shared__ __align__(1024) unsigned char memory[];                                            \
+        NAME##_instance attention;                                                                           \
+        attention.run(&q, &k, &v,                                                                            \
+                      Problem{nullptr, nullptr, nullptr, nullptr, out, partial, stats, m, n, depth, depth,   \
+                              {}, {}, {}, {out_row, out_head}},                                              \
+                      shared_address(memory));                                                               \
+    }
 
+// A module of cuda/kernels.toml has the instances of one INSTANCES; without it this file has all.
+#define MEMORY 1
+#define GLOBAL 2
+#if !defined(INSTANCES) || INSTANCES == MEMORY
 ATTENTION_CLUSTER_HOPPER(attention_cross_hopper, 256, 128, 64, 14, true)
 ATTENTION_CLUSTER_HOPPER(attention_self_hopper, 256, 80, 256, 16, false)
+#endif
+#if !defined(INSTANCES) || INSTANCES == GLOBAL
+ATTENTION_GLOBAL_HOPPER(attention_global_64_hopper, 64, 128, 64, 14, true)
+ATTENTION_GLOBAL_HOPPER(attention_global_80_hopper, 80, 128, 80, 14, true)
+ATTENTION_GLOBAL_HOPPER(attention_global_96_hopper, 96, 128, 96, 14, true)
+#endif

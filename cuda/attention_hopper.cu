@@ -1,17 +1,16 @@
 /*!
 The attention of attention.cu within heads, for Hopper only (sm_90a): the same arguments, partial
-results and masks.
+results and masks. attention_cluster_hopper.cu has it by clusters; this one is for comparison.
 
 | instance                   | WIDTH, DV | queries x keys | stages | shared bytes |
 |----------------------------|-----------|----------------|--------|--------------|
 | attention_heads_64_hopper  | 64, 64    | 128 x 128      | 7      | 133 232      |
 | attention_heads_80_hopper  | 80, 80    | 128 x 128      | 12     | 231 616      |
 | attention_heads_96_hopper  | 96, 96    | 128 x 128      | 12     | 231 616      |
-| attention_heads_128_hopper | 128, 128  | 128 x 128      | 12     | 231 616      |
 
 384 threads: warpgroup 0 copies (40 registers a thread); each of the two others owns 64 queries and
 multiplies with `wgmma` (232 registers, attention_hopper.cuh). The copying threads hand over chunks
-by the ring's barriers. Memory and frame have attention_cluster_hopper.cu.
+by the ring's barriers.
 */
 
 #include "ptx.cuh"
@@ -34,6 +33,7 @@ struct Attention
     using Base::shared, Base::thread, Base::lane, Base::n, Base::first, Base::end, Base::bias, Base::scores;
     static constexpr int LAG = LAG_;
     static constexpr bool PEELED = true;
+    static constexpr bool EAGER = false;
     static constexpr int BIAS = Base::BEHIND;  // offset of four tiles' biases
     static constexpr int SHARED = Base::RING_END;
     static_assert(LAG < STAGES, "ring");
@@ -218,5 +218,4 @@ HEADS_HOPPER(attention_heads_64_hopper, 64, 2, 128, 64, 7, 2, true)
 // Every other chunk is narrow: twice as many in flight are as many bytes.
 HEADS_HOPPER(attention_heads_80_hopper, 80, 2, 128, 80, 12, 4, true)
 HEADS_HOPPER(attention_heads_96_hopper, 96, 2, 128, 96, 12, 4, true)
-HEADS_HOPPER(attention_heads_128_hopper, 128, 2, 128, 128, 12, 2, true)
 #endif

@@ -21,8 +21,9 @@ __device__ constexpr int query_bytes(int width, int consumers) {
 /// A kernel (KERNEL) has what differs: `take_queries(group)` waits for Q; `begin_tile` waits for K
 /// and for the warpgroup's turn, and issues the scores; `finish_scores(tile)` adds what they do not
 /// have yet; `release(from, count)` gives slots back; `leave()` comes when all but the last V's are.
-/// PEELED: the first tile has its own code in front of the loop. The ring begins at RING_; BETWEEN
-/// bytes lie between it and its barriers.
+/// PEELED: the first tile has its own code in front of the loop. EAGER: weights are computed before
+/// the products with the values before them are awaited. The ring begins at RING_; BETWEEN bytes lie
+/// between it and its barriers.
 template <class KERNEL, int WIDTH_, int CONSUMERS_, int KEYS_, int DV_, int STAGES_, int RING_, int BETWEEN,
           bool TURNS>
 struct AttentionWarpgroup {
@@ -194,6 +195,7 @@ struct AttentionWarpgroup {
             kernel().release(keys, K_CHUNKS);
             kernel().finish_scores(tile);
             bool rescale = online_softmax();
+            if constexpr (KERNEL::EAGER) before_waiting(row_sum, shared);
             wgmma_wait<0>();
             settle(acc_o);
             if (weighed) kernel().release(values, V_CHUNKS);

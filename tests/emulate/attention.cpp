@@ -9,6 +9,9 @@ variants, or with `shipped` the instances in the PTX alone, on few keys.
 #endif
 #include "attention.h"
 
+#ifdef CLUSTERS
+template <int WIDTH> using Global = ClusterAttention<WIDTH, 128, WIDTH, 14, true>;
+#endif
 #ifdef HOPPER
 template <class A> constexpr int threads_of(int) { return A::THREADS; }
 #else
@@ -21,7 +24,8 @@ static int groups = 0;
 template <class A> static void attend(const Problem& p, int batch, int splits) {
     const unsigned blocks = (p.m + A::QUERIES - 1) / A::QUERIES;
 #ifdef CLUSTERS
-    const TensorMap q{p.q, p.m, A::WIDTH, A::QUERIES, batch}, k{p.k, p.n, A::WIDTH, A::BOX, batch}, v{p.v, p.n, A::DV, A::BOX, batch};
+    const auto map = [&](const f16* from, int rows, int columns, int box, Rows at) { return TensorMap{from, rows, columns, box, batch, at.row, at.batch}; };
+    const TensorMap q = map(p.q, p.m, p.width, A::QUERIES, p.queries), k = map(p.k, p.n, p.width, A::BOX, p.keys), v = map(p.v, p.n, p.columns, A::BOX, p.values);
     Problem rest = p;
     rest.q = rest.k = rest.v = nullptr, slow = late;
     run_clusters((blocks + ATTENTION_CLUSTER - 1) / ATTENTION_CLUSTER, ATTENTION_CLUSTER, A::THREADS,
@@ -108,11 +112,13 @@ int main(int count, char** words) {
 #ifdef CLUSTERS
         shipped<ClusterAttention<256, 128, 64, 14, true>>("attention_cross_hopper");
         shipped<ClusterAttention<256, 80, 256, 16, false>>("attention_self_hopper");
+        shipped_heads<ClusterAttention<64, 128, 64, 14, true>>("attention_global_64_hopper", 56);
+        shipped_heads<ClusterAttention<80, 128, 80, 14, true>>("attention_global_80_hopper", 72);
+        shipped_heads<ClusterAttention<96, 128, 96, 14, true>>("attention_global_96_hopper", 96);
 #elif defined(HOPPER)
         shipped_heads<Attention<64, 2, 128, 64, 7, 2, true>>("attention_heads_64_hopper", 56);
         shipped_heads<Attention<80, 2, 128, 80, 12, 4, true>>("attention_heads_80_hopper", 72);
         shipped_heads<Attention<96, 2, 128, 96, 12, 4, true>>("attention_heads_96_hopper", 96);
-        shipped_heads<Attention<128, 2, 128, 128, 12, 2, true>>("attention_heads_128_hopper", 104);
 #else
         shipped<Attention<256, 4, 2, 32, 64, 4, 1, 8, 2>>("attention_cross");
         groups = 1, shipped<Cross>("attention_cross, one group"), groups = 0;
@@ -137,6 +143,14 @@ int main(int count, char** words) {
     test<ClusterAttention<256, 80, 256, 16, false>>("cluster self", 1, 128, 700, 1, 5, 16, true);
     test<ClusterAttention<256, 128, 64, 14, true>>("cluster cross holds", 3, 520, 1200, 2, 4, 4, true);
     test<ClusterAttention<256, 80, 256, 16, false>>("cluster self", 2, 300, 900, 1, 0, 4, true);
+    heads<Global<64>>("cluster heads of 64", {8, 56, 64});
+    heads<Global<80>>("cluster heads of 80", {72, 80});
+    heads<Global<96>>("cluster heads of 96", {88, 96});
+    test<Global<96>>("cluster heads of 96", 2, 1100, 1100, 1, 0, 4, true, 96, true);
+    test<Global<80>>("cluster heads of 80", 3, 1100, 1100, 1, 0, 4, true, 72, true);
+    test<Global<64>>("cluster heads of 64", 3, 2100, 2100, 1, 0, 4, false, 56, true);
+    test<ClusterAttention<96, 128, 96, 4, true>>("cluster heads of 96 ring4", 2, 900, 900, 1, 0, 4, true, 96, true);
+    test<ClusterAttention<64, 128, 64, 2, true>>("cluster heads of 64 ring2", 2, 900, 900, 1, 0, 4, true, 56, true);
 #elif defined(HOPPER)
     suite<Attention<256, 2, 128, 64, 10, 4, true>>("hopper cross 2x128");
     suite<Attention<256, 2, 160, 64, 8, 3, true>>("hopper cross 2x160");
@@ -149,11 +163,8 @@ int main(int count, char** words) {
     heads<Attention<64, 2, 128, 64, 7, 2, true>>("hopper heads of 64", {8, 56, 64});
     heads<Attention<80, 2, 128, 80, 12, 4, true>>("hopper heads of 80", {72, 80});
     heads<Attention<96, 2, 128, 96, 12, 4, true>>("hopper heads of 96", {88, 96});
-    heads<Attention<128, 2, 128, 128, 12, 2, true>>("hopper heads of 128", {104, 128});
     test<Attention<64, 2, 128, 64, 7, 2, true>>("hopper heads of 64", 1, 128, 2500, 1, 4, 4, false);
     test<Attention<64, 2, 128, 64, 2, 1, true>>("hopper heads of 64 ring2", 1, 128, 1700, 1, 4, 4, true);
-    test<Attention<128, 2, 128, 128, 12, 2, true>>("hopper heads of 128", 1, 128, 2500, 1, 4, 4, false);
-    test<Attention<128, 2, 128, 128, 4, 2, true>>("hopper heads of 128 ring4", 1, 128, 1700, 1, 4, 4, true);
     test<Attention<80, 2, 128, 80, 12, 4, true>>("hopper heads of 80", 1, 128, 2500, 1, 4, 4, false, 72);
     test<Attention<80, 2, 128, 80, 4, 2, true>>("hopper heads of 80 ring4", 1, 1700, 1700, 1, 0, 4, true, 72, true);
     test<Attention<96, 2, 128, 96, 12, 4, true>>("hopper heads of 96", 1, 1100, 1100, 1, 0, 4, false, 96, true);

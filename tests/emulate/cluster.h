@@ -18,8 +18,9 @@ static float __fadd_rn(float a, float b) { return a + b; }
 #include "../../cuda/f16x2.cuh"
 #include "../../cuda/gelu.cuh"
 
-/// A matrix of halves and its boxes of 64 columns; or several matrices, one after the other (an instruction says which it means).
-struct TensorMap { const u16* data; int rows, columns, box, matrices; };
+/// A matrix of halves and its boxes of 64 columns; or several matrices (an instruction says which it means). `row`, `matrix`: elements from one
+/// to the next, 0: all follow each other.
+struct TensorMap { const u16* data; int rows, columns, box, matrices; long row, matrix; };
 struct Box { u32 to; const TensorMap* map; int column, row, matrix; u32 barrier; };
 static std::vector<Box> under_way; static bool slow;
 
@@ -42,7 +43,8 @@ static void land(const Box& b) {
     for (int r = 0; r < b.map->box; r++) for (int c = 0; c < 64; c++) {
         int row = b.row + r, column = b.column + c; u32 at = r * 128 + c * 2;
         const bool inside = row < b.map->rows && column < b.map->columns && b.matrix < std::max(b.map->matrices, 1);
-        u16 x = inside ? b.map->data[((long)b.matrix * b.map->rows + row) * b.map->columns + column] : 0;
+        const long line = b.map->row ? b.map->row : b.map->columns, part = b.map->matrix ? b.map->matrix : b.map->rows * line;
+        u16 x = inside ? b.map->data[b.matrix * part + row * line + column] : 0;
         memcpy(&memory.at(b.to + (at ^ ((at >> 7 & 7) << 4))), &x, 2);
     }
     barrier_step(barriers.at(b.barrier), 0, -(long)b.map->box * 128);

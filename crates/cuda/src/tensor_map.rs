@@ -32,7 +32,8 @@ impl TensorMap {
     /// A driver before CUDA 12.0, a view of another size or at an odd address, or the driver's
     /// refusal.
     pub fn of_halves(view: &View, rows: usize, columns: usize, box_rows: u32) -> Result<Self> {
-        Self::encode(view, None, [rows, columns], box_rows)
+        let packed = [columns, rows.saturating_mul(columns)];
+        Self::encode(view, None, [rows, columns], packed, box_rows)
     }
 
     /// Of f16 `[matrices, rows, columns]`, whose boxes a kernel names by three coordinates: rows
@@ -46,27 +47,49 @@ impl TensorMap {
         [rows, columns]: [usize; 2],
         box_rows: u32,
     ) -> Result<Self> {
-        Self::encode(view, Some(matrices), [rows, columns], box_rows)
+        let packed = [columns, rows.saturating_mul(columns)];
+        Self::encode(view, Some(matrices), [rows, columns], packed, box_rows)
     }
 
+    /// Of f16 matrices `[rows, columns]` that share a view, as heads share the rows of tokens: from
+    /// the view's start on, `row` elements from a row to the next one and `matrix` from a matrix to
+    /// the next one, multiples of 8. The view may be longer. Else as [`Self::of_matrices`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn of_matrices_apart(
+        view: &View,
+        matrices: usize,
+        [rows, columns]: [usize; 2],
+        [row, matrix]: [usize; 2],
+        box_rows: u32,
+    ) -> Result<Self> {
+        let bytes = span([matrices, rows, columns], [row, matrix]).unwrap_or(usize::MAX);
+        let used = view.part(0, bytes)?;
+        Self::encode(&used, Some(matrices), [rows, columns], [row, matrix], box_rows)
+    }
+
+    /// `row` and `matrix`: elements from one to the next. The view ends with the last of all.
     fn encode(
         view: &View,
         matrices: Option<usize>,
         [rows, columns]: [usize; 2],
+        [row, matrix]: [usize; 2],
         box_rows: u32,
     ) -> Result<Self> {
         driver::require_hoppers()?;
         let all = matrices.unwrap_or(1);
         let what =
             || format!("describe {all} x {rows} x {columns} halves in boxes of {box_rows} rows");
-        let (row_bytes, address) = (2 * columns, view.address());
-        let bytes = row_bytes.checked_mul(rows);
+        let address = view.address();
+        let strides = [row, matrix].map(|elements| elements.saturating_mul(2));
         let fits = columns > 0
             && rows > 0
             && all > 0
-            && row_bytes.is_multiple_of(ALIGNMENT)
+            && row >= columns
+            && strides.iter().all(|stride| stride.is_multiple_of(ALIGNMENT))
             && (address as usize).is_multiple_of(ALIGNMENT)
-            && Some(view.len()) == bytes.and_then(|bytes| bytes.checked_mul(all))
+            && Some(view.len()) == span([all, rows, columns], [row, matrix])
             && (1..=MOST_BOX_ROWS).contains(&box_rows);
         if !fits {
             let code = format!(
@@ -79,7 +102,7 @@ impl TensorMap {
         let mut map = CUtensorMap { opaque: [0; 16] };
         let rank = if matrices.is_some() { 3 } else { 2 };
         let sizes = [columns as u64, rows as u64, all as u64];
-        let strides = [row_bytes as u64, (row_bytes * rows) as u64];
+        let strides = strides.map(|bytes| bytes as u64);
         let (box_sizes, steps) = ([BOX_COLUMNS, box_rows, 1], [1; 3]);
         // SAFETY: the function is there (`require_hoppers`). It writes the map, which is aligned as
         // its type says, reads arrays of at most three sizes, two distances, three sides and three
@@ -109,4 +132,12 @@ impl TensorMap {
     pub(super) fn place(&self) -> *const c_void {
         (&raw const self.0).cast()
     }
+}
+
+/// Bytes from the first element of f16 matrices to their last one, with so many elements from a row
+/// and a matrix to the next.
+fn span([matrices, rows, columns]: [usize; 3], [row, matrix]: [usize; 2]) -> Option<usize> {
+    let matrices = matrices.checked_sub(1)?.checked_mul(matrix)?;
+    let rows = rows.checked_sub(1)?.checked_mul(row)?;
+    matrices.checked_add(rows)?.checked_add(columns)?.checked_mul(2)
 }

@@ -66,18 +66,19 @@ int cuOccupancyMaxActiveClusters(int* n, void* f, const struct launch* of) {
 }
 // Halves (6) in boxes of 64 columns, swizzled by 128 bytes (3), of one matrix or (rank 3) several. Of a map a launch keeps the first word, as of all arguments: it says where the rest
 // is, which nothing gives back, for a recording may come to it at any time. The emulation's kernels read it (TensorMap of tests/emulate/cluster.h).
-struct map { uint64_t from; int rows, columns, box_rows, matrices; };
+struct map { uint64_t from; int rows, columns, box_rows, matrices; int64_t row, matrix; };
 int cuTensorMapEncodeTiled(struct map** made, int type, unsigned rank, void* from, const uint64_t* sizes, const uint64_t* strides,
                            const unsigned* box, const unsigned* steps, int interleave, int swizzle, int promotion, int outside) {
     NEED_CONTEXT;
     (void)promotion;
     const int several = rank == 3;
     if (type != 6 || (rank != 2 && !several) || interleave || swizzle != 3 || outside || steps[0] != 1 || steps[1] != 1) return INVALID_VALUE;
-    if ((uint64_t)made % 64 || (uint64_t)from % 16 || strides[0] % 16 || strides[0] != 2 * sizes[0]) return INVALID_VALUE;
-    if (several && (steps[2] != 1 || box[2] != 1 || strides[1] != strides[0] * sizes[1])) return INVALID_VALUE;
-    if (box[0] != 64 || box[1] < 1 || box[1] > 256 || !inside(from, strides[0] * sizes[1] * (several ? sizes[2] : 1))) return INVALID_VALUE;
+    if ((uint64_t)made % 64 || (uint64_t)from % 16 || strides[0] % 16 || strides[0] < 2 * sizes[0]) return INVALID_VALUE;
+    if (several && (steps[2] != 1 || box[2] != 1 || strides[1] % 16)) return INVALID_VALUE;
+    const uint64_t last = strides[0] * (sizes[1] - 1) + (several ? strides[1] * (sizes[2] - 1) : 0);
+    if (box[0] != 64 || box[1] < 1 || box[1] > 256 || !inside(from, last + 2 * sizes[0])) return INVALID_VALUE;
     struct map* kept = malloc(sizeof *kept);
-    *kept = (struct map){(uint64_t)from, (int)sizes[1], (int)sizes[0], (int)box[1], several ? (int)sizes[2] : 0};
+    *kept = (struct map){(uint64_t)from, (int)sizes[1], (int)sizes[0], (int)box[1], several ? (int)sizes[2] : 0, (int64_t)strides[0] / 2, several ? (int64_t)strides[1] / 2 : 0};
     return *made = kept, OK;
 }
 static int launch_kernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,

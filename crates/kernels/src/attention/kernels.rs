@@ -26,6 +26,8 @@ pub(super) enum Form {
     Any,
     /// Hopper's own.
     Hopper,
+    /// The same, with heads by single blocks in place of clusters: for comparison.
+    HopperBlocks,
 }
 
 /// The kernels for one kind of attention.
@@ -37,6 +39,8 @@ pub(super) struct Kernels {
     pub any: Kind,
     /// Hopper's own.
     pub hopper: Kind,
+    /// Hopper's own by single blocks, where there are such.
+    pub blocks: Kind,
     /// What merges parts.
     pub merge: &'static str,
 }
@@ -46,6 +50,7 @@ impl Kernels {
         match form {
             Form::Any => self.any,
             Form::Hopper => self.hopper,
+            Form::HopperBlocks => self.blocks,
         }
     }
 }
@@ -59,7 +64,8 @@ pub(super) struct Kind {
     pub shared: u32,
     /// Keys of a tile, or of a tile for each group of warps: no part of the keys is smaller.
     pub tile: usize,
-    /// Of a kernel that runs in clusters and takes tensor maps: keys of a box.
+    /// Of a kernel that runs in clusters and takes tensor maps: keys of a box. For heads it takes no
+    /// bias.
     pub box_keys: Option<u32>,
 }
 
@@ -81,26 +87,46 @@ macro_rules! kind {
 
 /// The kernels of an attention, and the kernel that combines splits of the same width.
 macro_rules! kernels {
-    ($any:literal, $hopper:expr, $combine:literal) => {
+    ($any:literal, $hopper:expr, $blocks:expr, $combine:literal) => {
         Kernels {
             padded: instance!($any, "columns") as usize,
             any: kind!($any),
             hopper: $hopper,
+            blocks: $blocks,
             merge: $combine,
         }
     };
 }
 
+const CROSS_ON_HOPPER: Kind = kind!(cluster "attention_cross_hopper");
+const SELF_ON_HOPPER: Kind = kind!(cluster "attention_self_hopper");
+/// No model has heads as wide: Hopper has no kernels of its own for them.
+const WIDEST: Kind = kind!("attention_heads_128");
 pub(super) const MEMORY: Kernels =
-    kernels!("attention_cross", kind!(cluster "attention_cross_hopper"), "attention_combine_64");
+    kernels!("attention_cross", CROSS_ON_HOPPER, CROSS_ON_HOPPER, "attention_combine_64");
 pub(super) const FRAME: Kernels =
-    kernels!("attention_self", kind!(cluster "attention_self_hopper"), "attention_combine_256");
+    kernels!("attention_self", SELF_ON_HOPPER, SELF_ON_HOPPER, "attention_combine_256");
 /// The kernels for heads, by increasing width.
 pub(super) const HEADS: [Kernels; 4] = [
-    kernels!("attention_heads_64", kind!("attention_heads_64_hopper"), "attention_combine_64"),
-    kernels!("attention_heads_80", kind!("attention_heads_80_hopper"), "attention_combine_80"),
-    kernels!("attention_heads_96", kind!("attention_heads_96_hopper"), "attention_combine_96"),
-    kernels!("attention_heads_128", kind!("attention_heads_128_hopper"), "attention_combine_128"),
+    kernels!(
+        "attention_heads_64",
+        kind!(cluster "attention_global_64_hopper"),
+        kind!("attention_heads_64_hopper"),
+        "attention_combine_64"
+    ),
+    kernels!(
+        "attention_heads_80",
+        kind!(cluster "attention_global_80_hopper"),
+        kind!("attention_heads_80_hopper"),
+        "attention_combine_80"
+    ),
+    kernels!(
+        "attention_heads_96",
+        kind!(cluster "attention_global_96_hopper"),
+        kind!("attention_heads_96_hopper"),
+        "attention_combine_96"
+    ),
+    kernels!("attention_heads_128", WIDEST, WIDEST, "attention_combine_128"),
 ];
 
 /// Bytes of shared memory of which a multiprocessor holds one block: of sm 80 and 87, and of sm 90.
@@ -160,9 +186,13 @@ impl AttentionKernels {
     /// [`Attention::new`]: super::Attention::new
     pub(super) fn of(gpu: &Gpu, wanted: Form) -> Result<Self> {
         let (mut modules, mut form) = images::load(gpu, &[Topic::Attention])?;
-        if wanted != Form::Any {
-            let own = [Topic::AttentionClusterHopper, Topic::AttentionHopper];
-            let (loaded, from) = images::load(gpu, &own)?;
+        let heads_on_hopper = match wanted {
+            Form::Any => None,
+            Form::Hopper => Some(Topic::AttentionGlobalHopper),
+            Form::HopperBlocks => Some(Topic::AttentionHopper),
+        };
+        if let Some(heads) = heads_on_hopper {
+            let (loaded, from) = images::load(gpu, &[Topic::AttentionClusterHopper, heads])?;
             modules.extend(loaded);
             form = from;
         }
@@ -192,7 +222,7 @@ impl AttentionKernels {
             let merge = function(kernels.merge)?;
             let mode = match wanted {
                 Form::Any => LaunchMode::Ordered,
-                Form::Hopper => MODE_ON_HOPPER,
+                Form::Hopper | Form::HopperBlocks => MODE_ON_HOPPER,
             };
             Ok(Arc::new(Pair { attend, kind, merge, padded: kernels.padded, resident, mode }))
         };

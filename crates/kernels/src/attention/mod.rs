@@ -4,8 +4,8 @@ two engines, and the global attention of an encoder's trunk.
 
 TensorRT writes the scores to memory if it does not fuse an attention: 4096 × 28 736 of them in each
 layer of SAM 2.1, and 4096 × 4096 for each head of its encoder's widest blocks. `cuda/attention.cu`
-keeps them on the chip; `cuda/attention_hopper.cu` does so with Hopper's instructions, and
-`cuda/attention_cluster_hopper.cu` for the memory attention by clusters of two blocks.
+keeps them on the chip; `cuda/attention_cluster_hopper.cu` does so with Hopper's instructions, by
+clusters of two blocks. `cuda/attention_hopper.cu` is without clusters, for comparison.
 
 The keys are split into as many parts as keep the whole GPU busy, and a second kernel combines the
 parts. Combining in each row's last block saves that launch and was slower in every measurement
@@ -167,7 +167,7 @@ impl Attention {
     /// No allocation; may be recorded. On Hopper early launches, unless there are few queries.
     ///
     /// # Errors
-    /// Views of another size or at odd addresses, or what the driver says.
+    /// A bias for heads where Hopper's kernels take none, views of another size or at odd addresses, or what the driver says.
     pub fn enqueue(
         &self,
         operands: [&View; 3],
@@ -195,6 +195,8 @@ impl Attention {
             row: width,
             query_head: queries * width,
             key_head: keys * width,
+            value_row: columns,
+            value_head: keys * columns,
             out_row: columns,
             out_head: queries * columns,
         };
@@ -230,6 +232,8 @@ impl Attention {
             row: 3 * columns,
             query_head: depth,
             key_head: depth,
+            value_row: 3 * columns,
+            value_head: depth,
             out_row: columns,
             out_head: depth,
         };
@@ -239,13 +243,20 @@ impl Attention {
 
     /// Boxes of q, k and v as the clusters' kernels load them: all queries of a block, the keys of a
     /// tile that a block of the cluster brings.
-    fn maps(&self, [q, k, v]: [&View; 3], box_keys: u32) -> Result<[TensorMap; 3]> {
+    ///
+    /// Made anew at each call: the driver only packs numbers on the host, and a CUDA graph is
+    /// recorded once. Kept ones would need a lock, and a bound on how many.
+    fn maps(&self, [q, k, v]: [&View; 3], rows: &Rows, box_keys: u32) -> Result<[TensorMap; 3]> {
         let AttentionShape { objects, queries, keys, values } = self.shape;
         let (width, columns) = (values.width(), values.columns());
+        let map = |view: &View, [rows, columns]: [usize; 2], apart: [usize; 2], box_rows: u32| {
+            TensorMap::of_matrices_apart(view, objects, [rows, columns], apart, box_rows)
+        };
+        let (of_keys, of_values) = ([rows.row, rows.key_head], [rows.value_row, rows.value_head]);
         Ok([
-            TensorMap::of_matrices(q, objects, [queries, width], QUERIES as u32)?,
-            TensorMap::of_matrices(k, objects, [keys, width], box_keys)?,
-            TensorMap::of_matrices(v, objects, [keys, columns], box_keys)?,
+            map(q, [queries, width], [rows.row, rows.query_head], QUERIES as u32)?,
+            map(k, [keys, width], of_keys, box_keys)?,
+            map(v, [keys, columns], of_values, box_keys)?,
         ])
     }
 
@@ -265,7 +276,7 @@ impl Attention {
         let n = int(keys, "the number of keys")?;
         let columns = int(values.columns(), "the columns of a head")?;
         let [row, query_head, key_head, out_row, out_head] = rows.ints()?;
-        let maps = self.pair.kind.box_keys.map(|box_keys| self.maps([q, k, v], box_keys));
+        let maps = self.pair.kind.box_keys.map(|box_keys| self.maps([q, k, v], rows, box_keys));
         let maps = maps.transpose()?;
         let args = match (values, &maps) {
             (Values::Memory | Values::Frame, Some([q, k, v])) => arguments!(
@@ -288,7 +299,20 @@ impl Attention {
                 Optional(sums),
                 Ints[2]([m, n]),
             ),
-            (Values::Heads(_), _) => arguments!(
+            (Values::Heads(_), Some([q, k, v])) => {
+                ensure!(bias.is_none(), "{} takes no bias", self.kernel());
+                arguments!(
+                    ["attention_global_*"];
+                    Map(q),
+                    Map(k),
+                    Map(v),
+                    View(out),
+                    Optional(results),
+                    Optional(sums),
+                    Ints[5]([m, n, columns, out_row, out_head]),
+                )
+            }
+            (Values::Heads(_), None) => arguments!(
                 ["attention_heads_*"];
                 Views[3]([q, k, v]),
                 Optional(bias),
@@ -325,11 +349,13 @@ impl Attention {
 /// Where rows lie, in elements: from one row to the next, and from an object's or a head's first
 /// row to that of the next one.
 struct Rows {
-    /// Of q, k and v.
+    /// Of q and k.
     row: usize,
     query_head: usize,
-    /// Of k and v.
     key_head: usize,
+    /// Of v; of heads as of k.
+    value_row: usize,
+    value_head: usize,
     out_row: usize,
     out_head: usize,
 }
@@ -337,7 +363,7 @@ struct Rows {
 impl Rows {
     fn ints(&self) -> Result<[i32; 5]> {
         let of = |elements: usize| int(elements, "the elements between two rows");
-        let Self { row, query_head, key_head, out_row, out_head } = *self;
+        let Self { row, query_head, key_head, out_row, out_head, .. } = *self;
         Ok([of(row)?, of(query_head)?, of(key_head)?, of(out_row)?, of(out_head)?])
     }
 }

@@ -93,10 +93,10 @@ fn the_sources_have_instances_of_these_sizes_which_fit_the_gpus() {
         (FRAME, sizes!("attention_self"), sizes!("attention_self_hopper"), Values::Frame),
     ];
     let heads = [
-        (sizes!("attention_heads_64"), sizes!("attention_heads_64_hopper")),
-        (sizes!("attention_heads_80"), sizes!("attention_heads_80_hopper")),
-        (sizes!("attention_heads_96"), sizes!("attention_heads_96_hopper")),
-        (sizes!("attention_heads_128"), sizes!("attention_heads_128_hopper")),
+        (sizes!("attention_heads_64"), sizes!("attention_global_64_hopper")),
+        (sizes!("attention_heads_80"), sizes!("attention_global_80_hopper")),
+        (sizes!("attention_heads_96"), sizes!("attention_global_96_hopper")),
+        (sizes!("attention_heads_128"), sizes!("attention_heads_128")),
     ];
     let of_heads = |(kernels, (any, hopper)): (Kernels, _)| {
         (kernels, any, hopper, Values::Heads(kernels.padded))

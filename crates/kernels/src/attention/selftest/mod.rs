@@ -50,7 +50,12 @@ pub(crate) const TOPIC: Topic = Topic {
     word: "attention",
     help: "Attention of the track step and of encoders",
     name: "attention",
-    sources: &[Source::AttentionClusterHopper, Source::AttentionHopper, Source::Attention],
+    sources: &[
+        Source::AttentionClusterHopper,
+        Source::AttentionGlobalHopper,
+        Source::AttentionHopper,
+        Source::Attention,
+    ],
     used_by: Some("the fused bank"),
     needs_cublaslt: false,
     judge: |bench| {
@@ -62,12 +67,12 @@ pub(crate) const TOPIC: Topic = Topic {
 fn judge(bench: &Bench) {
     let mut forms = vec![Form::Any];
     if bench.gpu.facts().sm == 90 {
-        forms.insert(0, Form::Hopper);
+        forms.splice(0..0, [Form::Hopper, Form::HopperBlocks]);
     }
     let mut variants = Vec::new();
     for form in forms {
         match AttentionKernels::of(bench.gpu, form) {
-            Ok(kernels) => variants.push(kernels),
+            Ok(kernels) => variants.push((form, kernels)),
             Err(error) => {
                 let case = if form == Form::Any { "for any GPU" } else { "for Hopper" };
                 return bench.found(row("attention", case, Err(error)));
@@ -75,7 +80,8 @@ fn judge(bench: &Bench) {
         }
     }
     let cases = bench.planned(&CASES, |case| {
-        let rows = variants.len() + groups::rows(case);
+        let rows = variants.iter().filter(|(form, _)| case.is_for(*form)).count();
+        let rows = rows + groups::rows(case);
         (case.objects * case.queries * case.values.columns(), rows)
     });
     let seed = bench.seed;
@@ -83,9 +89,11 @@ fn judge(bench: &Bench) {
         &cases,
         |case| Data::new(case, seed),
         |case, data| {
-            variants.iter().for_each(|kernels| bench.found(case.row(bench, kernels, &data)));
+            for (_, kernels) in variants.iter().filter(|(form, _)| case.is_for(*form)) {
+                bench.found(case.row(bench, kernels, &data));
+            }
             // The last ones are those for any GPU.
-            if let Some(kernels) = variants.last() {
+            if let Some((_, kernels)) = variants.last() {
                 groups::judge(bench, case, kernels, &data);
             }
         },
@@ -93,6 +101,19 @@ fn judge(bench: &Bench) {
 }
 
 impl Case {
+    /// Whether kernels of that form differ from the others here, and take the case.
+    fn is_for(&self, form: Form) -> bool {
+        match (form, self.values) {
+            (Form::Any, _) | (Form::Hopper, Values::Memory | Values::Frame) => true,
+            // No model has wider heads, and Hopper no kernels of its own for them.
+            (Form::Hopper, Values::Heads(97..)) | (Form::HopperBlocks, Values::Heads(97..)) => {
+                false
+            }
+            (Form::Hopper, Values::Heads(_)) => self.masked.is_none(),
+            (Form::HopperBlocks, values) => matches!(values, Values::Heads(_)),
+        }
+    }
+
     fn row(&self, bench: &Bench, kernels: &AttentionKernels, data: &Data) -> CaseRow {
         let Self { name, objects, queries, keys, .. } = self;
         let shape = self.shape();

@@ -171,7 +171,7 @@ pub(crate) const TOPIC: Topic = Topic {
         Source::GemmHopperGelu192,
         Source::GemmHopperBias,
         Source::AttentionClusterHopper,
-        Source::AttentionHopper,
+        Source::AttentionGlobalHopper,
         Source::Attention,
         Source::HieraStem,
         neck::MODULE,

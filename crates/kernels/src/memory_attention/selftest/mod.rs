@@ -83,7 +83,7 @@ pub(crate) const TOPIC: Topic = Topic {
         Source::MlpHopper,
         Source::Attention,
         Source::AttentionClusterHopper,
-        Source::AttentionHopper,
+        Source::AttentionGlobalHopper,
     ],
     used_by: Some("a memory attention whose layers are ours"),
     needs_cublaslt: false,
