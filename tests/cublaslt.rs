@@ -144,9 +144,10 @@ fn whole_trunks_give_the_same_from_launches_and_from_graphs() {
         said.lines().filter(|line| line.contains(kernel) && line.contains(verdict)).count()
     };
     // Four ways of two trunks; two more of the one with fused blocks, without them; three of the
-    // other with kernels for any GPU.
+    // other with kernels for any GPU. Of the block between stages two windows by both ways.
     assert_eq!((of("trunk whole", " passed"), of("trunk whole", " failed")), (13, 0), "{said}");
-    assert_eq!(of("separate kernels", " passed"), 4, "{said}");
+    assert_eq!(of("separate kernels", " passed"), 6, "{said}");
+    assert_eq!(of("hiera transition", " passed"), 4, "{said}");
     assert_eq!(of("hiera encoder, autotuned", " passed"), 3, "{said}");
     // Without this program's kernels, whose turns take long on the stand-in.
     let fault = [("FAKE_CUBLASLT_FAULT", "unsteady"), ("FAKE_CUDA_SM", "80")];
@@ -164,7 +165,7 @@ fn whole_trunks() {
         return;
     }
     let repeats = Repeats { warmup: 0, runs: 1, layer_runs: 0 };
-    let topics = &[Topic::named("trunk").unwrap()];
+    let topics = &["trunk", "hiera-transition"].map(|topic| Topic::named(topic).unwrap());
     let chosen = Chosen { topics, max_elements: Some(MOST), without_cublaslt: false };
     let found = run(&Gpu::open(0).unwrap(), repeats, 1, chosen, &mut |_, _| ());
     println!("{}", report::render_kernels(&found));

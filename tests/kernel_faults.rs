@@ -243,6 +243,26 @@ fn a_fault_in_hieras_fused_block_is_found() {
     }
 }
 
+/// Faults in Hiera's fused transition: in its pooling, attention and norm.
+#[test]
+fn a_fault_in_hieras_fused_transition_is_found() {
+    let Some(fakes) = shared() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    for fault in [
+        "hiera_transition_pools_three_tokens",
+        "hiera_transition_forgets_the_values_bias",
+        "hiera_block_weighs_all_keys_alike",
+        "hiera_block_norm_has_no_bias",
+    ] {
+        let csv = dir.path().join(format!("{fault}.csv"));
+        let mut command = selftest(fakes.dir(), &csv);
+        command.env("FAKE_FAULT", fault).arg("--without-cublaslt");
+        command.args(["--topics", "hiera-transition", "--max-elements", "7000"]).assert().code(1);
+        assert_eq!(column(&csv, "kernel"), ["hiera transition fused"], "{fault}");
+        assert_eq!(column(&csv, "verdict"), ["failed"], "{fault}");
+    }
+}
+
 /// Faults in `feat`, of halves and of floats: in the upsampled map, beyond the first part of the
 /// depth, and in the sum of the depth's parts.
 #[test]

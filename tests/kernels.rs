@@ -158,6 +158,8 @@ fn large_cases_can_be_left_out_and_are_counted() {
     // One window of each width; without cuBLASLt there is nothing to compare with.
     let (whole, of_blocks) = of("hiera-block", "10000", "1");
     assert_eq!(whole, ["hiera block fused"; 3]);
+    let (halves, of_transitions) = of("hiera-transition", "8000", "1");
+    assert_eq!(halves, ["hiera transition fused"; 2]);
     for modes in ["mask decoder modes", "memory encoder modes"] {
         assert!(kernels.iter().chain(&encoder).any(|kernel| kernel == modes), "{modes}");
     }
@@ -182,7 +184,9 @@ fn large_cases_can_be_left_out_and_are_counted() {
     assert_eq!(report["max_elements"], 128_000);
 
     let (fewer, less) = of(
-        &format!("{others},attention,memory-attention,memory-encoder,repvit,neck,stem,hiera-block"),
+        &format!(
+            "{others},attention,memory-attention,memory-encoder,repvit,neck,stem,hiera-block,hiera-transition"
+        ),
         "1",
         "1",
     );
@@ -192,11 +196,20 @@ fn large_cases_can_be_left_out_and_are_counted() {
     let all = |report: &Value| {
         report["left_out"].as_u64().unwrap() + report["rows"].as_array().unwrap().len() as u64
     };
-    let every =
-        [&report, &attentions, &attended, &encoders, &repvits, &of_necks, &of_stems, &of_blocks]
-            .map(all)
-            .iter()
-            .sum::<u64>();
+    let every = [
+        &report,
+        &attentions,
+        &attended,
+        &encoders,
+        &repvits,
+        &of_necks,
+        &of_stems,
+        &of_blocks,
+        &of_transitions,
+    ]
+    .map(all)
+    .iter()
+    .sum::<u64>();
     assert_eq!(all(&less), every, "every case runs or is counted");
     segtrt().args(["selftest", "--max-elements", "0"]).assert().code(2);
     segtrt().args(["selftest", "--no-kernels", "--max-elements", "9"]).assert().code(2);

@@ -78,6 +78,11 @@ for i in '' ' + 1'; do
 done
 norm='fmaf(fmaf(x(j, n / 2)[i * 2 + n % 2], scale[i], mean[i]), times'
 wrong hiera_block.cuh.tokens hiera_block_norm_has_no_bias "$norm, plus)" "$norm, 0.0f)"
+wrong hiera_transition.cu.transition hiera_transition_pools_three_tokens 'sums[3][n][at]' 'sums[2][n][at]'
+for of in '] x' ' + 1] y'; do
+    sum="sums[i * 2${of% ?}, share[i]"
+    wrong hiera_transition.cu.transition hiera_transition_forgets_the_values_bias "fmaf($sum, bias.${of##* })" "fmaf($sum, 0.0f)"
+done
 wrong neck.cu.neck neck_upsamples_another_line 'above[i / 8][0][line / 2]' 'above[i / 8][0][line % 2]'
 wrong neck.cu.neck neck_reads_the_first_span_alone 'step / SPAN_STEPS<T>()' 0
 wrong neck.cu.neck neck_adds_up_one_part_alone 'part * (SQUARE_ACROSS * OWN * SUMS)' 0

@@ -46,6 +46,8 @@
     X(hiera_block_weighs_all_keys_alike) \
     X(hiera_block_norm_has_no_bias) \
     X(hiera_block_has_the_wrong_gelu) \
+    X(hiera_transition_pools_three_tokens) \
+    X(hiera_transition_forgets_the_values_bias) \
     X(neck_upsamples_another_line) \
     X(neck_reads_the_first_span_alone) \
     X(neck_adds_up_one_part_alone) \

@@ -72,6 +72,8 @@ namespace hiera_stems {
 namespace hiera_blocks {
 #include "../../emulate/hiera_block.h"
 #include "hiera_block.cu.instances"
+#include "../../emulate/hiera_transition.h"
+#include "hiera_transition.cu.instances"
 }  // namespace hiera_blocks
 namespace necks {
 #include "../../emulate/neck.h"
@@ -123,6 +125,8 @@ static const Kernel KERNELS[] = {
     SOURCE(hiera_blocks, hiera_block_96),
     SOURCE(hiera_blocks, hiera_block_112),
     SOURCE(hiera_blocks, hiera_block_144),
+    SOURCE(hiera_blocks, hiera_transition_96),
+    SOURCE(hiera_blocks, hiera_transition_112),
     SOURCE(necks, neck),
 };
 extern const Table SOURCES{KERNELS, sizeof KERNELS / sizeof *KERNELS};

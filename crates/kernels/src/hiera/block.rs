@@ -112,14 +112,31 @@ impl BlockBuilder<'_> {
             Ok::<_, anyhow::Error>(Skip { linear, projected, side: block.grid_out() })
         });
         let hidden = MLP_RATIO * columns_out;
+        let normed = F16 * rows_out * columns_out;
+        let norm2_out = match Scratch::norm2_of_pooled(block) {
+            Some(behind) => self.memory.part(self.scratch.narrow + behind, normed)?,
+            None => self.memory.part(0, normed)?,
+        };
         Ok(Block {
             columns_out,
-            norm1: self.norm(norm1, [rows, columns], around_attention)?,
+            norm1: LayerNorm {
+                weights: norm1,
+                rows,
+                columns,
+                out: self.narrow(rows * columns)?,
+                prefetch: around_attention,
+            },
             skip: skip.transpose()?,
             qkv: self.bias_gelu(qkv, shapes.qkv, false)?,
             attention: self.attention(block)?,
             proj: self.residual_layernorm(proj, shapes.proj)?,
-            norm2: self.norm(norm2, [rows_out, columns_out], mlp)?,
+            norm2: LayerNorm {
+                weights: norm2,
+                rows: rows_out,
+                columns: columns_out,
+                out: norm2_out,
+                prefetch: mlp,
+            },
             up: self.bias_gelu(up, shapes.up, true)?,
             down: self.residual_layernorm(down, shapes.down)?,
             x: x.clone(),
@@ -148,15 +165,6 @@ impl BlockBuilder<'_> {
         let counter = self.counters.part(COUNTER * self.counted, COUNTER)?;
         self.counted += 1;
         Ok(Linear { weights, cublaslt, counter })
-    }
-
-    fn norm(
-        &self,
-        weights: Affine,
-        [rows, columns]: [usize; 2],
-        prefetch: View,
-    ) -> Result<LayerNorm> {
-        Ok(LayerNorm { weights, rows, columns, out: self.narrow(rows * columns)?, prefetch })
     }
 
     fn bias_gelu(

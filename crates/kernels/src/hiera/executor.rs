@@ -19,7 +19,7 @@ use std::rc::Rc;
 use anyhow::{Context, Result, ensure};
 
 use super::block::{Block, BlockAttention, BlockBuilder, COUNTER, Linear, Skip};
-use super::fused::{self, FusedBlock};
+use super::fused::{FusedBlock, FusedPlaces, FusedTransition};
 use super::gemm::{GemmBiasGelu, GemmImpl, GemmResidualLayerNorm, LayerNorm};
 use super::kernels::HieraKernels;
 use super::shapes::{BlockGemms, Scratch};
@@ -46,8 +46,7 @@ pub struct TrunkSource<'a> {
 /// The trunk of one encoder on its stream.
 pub struct TrunkExecutor {
     blocks: Vec<Block>,
-    /// At the place of each block its fused kernel, if one serves it.
-    fused: Vec<Option<FusedBlock>>,
+    fused: FusedPlaces,
     kernels: HieraKernels,
     workspace: View,
     /// Of all GEMMs.
@@ -95,7 +94,7 @@ impl TrunkExecutor {
         let choices = choices.filter(|choices| choices.fit(&library));
         let kernels = HieraKernels::load(gpu)?;
         let separate = |name: &str| choices.is_some_and(|choices| choices.is_separate(name));
-        let fused = fused::load(gpu, shapes, weights, |name| !separate(name), stream)?;
+        let fused = FusedPlaces::load(gpu, shapes, weights, |name| !separate(name), stream)?;
         let loaded = weights::load(gpu, weights, stream)?;
         let gemms = shapes.iter().map(BlockGemms::count).sum::<usize>();
         let counters = View::new(&gpu.tagged(MemoryTag::Scratch), COUNTER * gemms)?;
@@ -194,29 +193,15 @@ impl TrunkExecutor {
         self.gemm_impls().filter(|gemm| choose(gemm)).count()
     }
 
-    /// Kernels that compute whole blocks here, each once.
-    pub(super) fn fused_kernels(&self) -> Vec<&'static str> {
-        let mut all: Vec<_> =
-            self.fused.iter().flatten().map(|one| one.kernel.shape.kernel).collect();
-        all.dedup();
-        all
+    /// The fused kernels of whole blocks and of attention halves.
+    pub(super) fn fused(&self) -> &FusedPlaces {
+        &self.fused
     }
 
-    /// Lets a kernel compute whole blocks, or several kernels (`fused` is false), from the next
-    /// launch on.
-    pub(super) fn fuse(&self, kernel: &str, fused: bool) {
-        let named = |one: &&FusedBlock| one.kernel.shape.kernel == kernel;
-        self.fused.iter().flatten().filter(named).for_each(|one| one.kernel.used.set(fused));
-    }
-
-    /// The same for all such kernels. Returns the number of their blocks.
+    /// Lets such kernels compute what they serve, or several kernels (`fused` is false), from the
+    /// next launch on. Returns the number of the blocks that they serve.
     pub fn use_fused_blocks(&self, fused: bool) -> usize {
-        self.fused.iter().flatten().map(|one| one.kernel.used.set(fused)).count()
-    }
-
-    /// The kernel that computes a whole block, if one does.
-    fn fused(&self, at: usize) -> Option<&FusedBlock> {
-        self.fused.get(at)?.as_ref().filter(|one| one.kernel.used.get())
+        self.fused.fuse_all(fused)
     }
 
     /// Kinds of kernels, as chosen now, that can use PDL on this GPU with this driver.
@@ -272,58 +257,64 @@ impl TrunkExecutor {
     /// All blocks, the first norm or fused block in this mode.
     fn enqueue_all(&self, first: LaunchMode, stream: &Stream) -> Result<()> {
         let later = if self.pdl.get().norms { LaunchMode::Pdl } else { LaunchMode::Ordered };
-        if let Some(block) = self.blocks.first().filter(|_| self.fused(0).is_none()) {
+        if let Some(block) = self.blocks.first().filter(|_| self.fused.block(0).is_none()) {
             block.norm1.enqueue(&block.x, first, &self.kernels, stream)?;
         }
         for (at, block) in self.blocks.iter().enumerate() {
             // A fused block has its first norm itself.
-            let next_fused = self.fused(at + 1);
+            let next_fused = self.fused.block(at + 1);
             let next = self.blocks.get(at + 1).map(|next| &next.norm1);
             let next = next.filter(|_| next_fused.is_none());
-            match self.fused(at) {
+            match self.fused.block(at) {
                 Some(fused) => {
-                    let prefetch = next.map(|norm| &norm.prefetch);
+                    let prefetch = self.fused.transition(at + 1).map(FusedTransition::units);
+                    let prefetch = prefetch.or(next.map(|norm| &norm.prefetch));
                     let prefetch = prefetch.or(next_fused.map(FusedBlock::units));
                     let mode = if at == 0 { first } else { later };
                     let normed = next.map(|norm| &norm.out);
                     fused.enqueue(&block.residual, normed, prefetch, mode, stream)?;
                 }
-                None => self.enqueue_block(block, next, stream)?,
+                None => {
+                    self.enqueue_attention(at, block, stream)?;
+                    self.enqueue_mlp(block, next, stream)?;
+                }
             }
         }
         Ok(())
     }
 
-    /// A block after its first norm, and `next`, the first norm of the block after it.
-    fn enqueue_block(
-        &self,
-        block: &Block,
-        next: Option<&LayerNorm>,
-        stream: &Stream,
-    ) -> Result<()> {
-        let (kernels, pdl) = (&self.kernels, self.pdl.get());
-        let [gemms, windows, norms] = [pdl.products, pdl.windows, pdl.norms]
-            .map(|pdl| if pdl { LaunchMode::Pdl } else { LaunchMode::Ordered });
-        let gemm = |linear: &Linear, tokens: &View, out: &View| {
+    /// The first norm of a block, its residual and its second norm, between which
+    /// [`Self::enqueue_attention_of`] runs; the second may lie where the first is.
+    pub(super) fn around_attention(&self, at: usize) -> Option<[&View; 3]> {
+        let block = self.blocks.get(at)?;
+        Some([&block.norm1.out, &block.residual, &block.norm2.out])
+    }
+
+    /// Enqueues a block from its first norm to its second, behind a kernel.
+    ///
+    /// # Errors
+    /// As [`Self::enqueue`], or there is no such block.
+    pub(super) fn enqueue_attention_of(&self, at: usize, stream: &Stream) -> Result<()> {
+        let block = self.blocks.get(at).context("no such block")?;
+        self.enqueue_attention(at, block, stream)
+    }
+
+    /// A block from its first norm to its second.
+    fn enqueue_attention(&self, at: usize, block: &Block, stream: &Stream) -> Result<()> {
+        let kernels = &self.kernels;
+        let [gemms, windows, norms] = self.modes();
+        let (normed, norm2) = (&block.norm1.out, &block.norm2);
+        if let Some(transition) = self.fused.transition(at) {
+            let views = [normed, &block.residual, &norm2.out];
+            return transition.enqueue(views, Some(&norm2.prefetch), norms, stream);
+        }
+        if let Some(Skip { linear, projected, side }) = &block.skip {
             let Affine { weight, bias } = &linear.weights;
             let workspace = self.workspace_of(linear);
-            linear.cublaslt.enqueue(tokens, weight, bias, out, workspace, stream)
-        };
-        let bias_gelu = |(linear, gemm): &(Linear, Rc<GemmBiasGelu>), tokens: &View, out: &View| {
-            let views = [tokens, out, self.workspace_of(linear)];
-            gemm.enqueue(&linear.weights, views, gemms, kernels, stream)
-        };
-        let residual_layernorm =
-            |(linear, gemm): &(Linear, Rc<GemmResidualLayerNorm>), tokens: &View, norm| {
-                let views = [tokens, &block.residual, self.workspace_of(linear)];
-                gemm.enqueue(&linear.weights, views, norm, [gemms, norms], kernels, stream)
-            };
-        let normed = &block.norm1.out;
-        if let Some(Skip { linear, projected, side }) = &block.skip {
-            gemm(linear, normed, projected)?;
+            linear.cublaslt.enqueue(normed, weight, bias, projected, workspace, stream)?;
             kernels.max_pool(projected, &block.residual, *side, block.columns_out, stream)?;
         }
-        bias_gelu(&block.qkv, normed, &block.queries)?;
+        self.enqueue_bias_gelu(&block.qkv, normed, &block.queries, stream)?;
         match &block.attention {
             BlockAttention::Window(attention) => {
                 let bias = &block.qkv.0.weights.bias;
@@ -333,9 +324,36 @@ impl TrunkExecutor {
                 attention.enqueue_tokens(&block.queries, &block.attended, stream)?;
             }
         }
-        residual_layernorm(&block.proj, &block.attended, Some(&block.norm2))?;
-        bias_gelu(&block.up, &block.norm2.out, &block.hidden)?;
-        residual_layernorm(&block.down, &block.hidden, next)
+        let (linear, proj) = &block.proj;
+        let views = [&block.attended, &block.residual, self.workspace_of(linear)];
+        proj.enqueue(&linear.weights, views, Some(norm2), [gemms, norms], kernels, stream)
+    }
+
+    /// A block after its second norm, and `next`, the first norm of the block after it.
+    fn enqueue_mlp(&self, block: &Block, next: Option<&LayerNorm>, stream: &Stream) -> Result<()> {
+        let [gemms, _, norms] = self.modes();
+        self.enqueue_bias_gelu(&block.up, &block.norm2.out, &block.hidden, stream)?;
+        let (linear, down) = &block.down;
+        let views = [&block.hidden, &block.residual, self.workspace_of(linear)];
+        down.enqueue(&linear.weights, views, next, [gemms, norms], &self.kernels, stream)
+    }
+
+    fn enqueue_bias_gelu(
+        &self,
+        (linear, gemm): &(Linear, Rc<GemmBiasGelu>),
+        tokens: &View,
+        out: &View,
+        stream: &Stream,
+    ) -> Result<()> {
+        let ([gemms, ..], views) = (self.modes(), [tokens, out, self.workspace_of(linear)]);
+        gemm.enqueue(&linear.weights, views, gemms, &self.kernels, stream)
+    }
+
+    /// The launch modes of GEMMs, window attention and norms.
+    fn modes(&self) -> [LaunchMode; 3] {
+        let pdl = self.pdl.get();
+        [pdl.products, pdl.windows, pdl.norms]
+            .map(|pdl| if pdl { LaunchMode::Pdl } else { LaunchMode::Ordered })
     }
 
     /// A small workspace belongs to one GEMM, so that all of them can be cleared at once.

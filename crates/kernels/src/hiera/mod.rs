@@ -12,7 +12,7 @@ x (f32) ─ LayerNorm ─ QKV ─ attention ─ projection + x ─ LayerNorm ─
 | `gemm.rs` | a GEMM with its epilogue, by cuBLASLt or by a kernel of this crate |
 | `shapes.rs`, `weights.rs` | GEMM shapes and scratch memory; weights on the device |
 | `block.rs`, `executor.rs` | the layout of the blocks, and their launches |
-| `fused` | a whole block in one launch, in the first stage |
+| `fused` | a whole block in one launch, in the first stage; the attention half of the block behind it |
 | `stem.rs`, `encoder.rs` | image to tokens; all of the encoder |
 | `autotune` | the choice of algorithms and kernels by the time of all blocks |
 
@@ -36,5 +36,5 @@ pub use autotune::{StandaloneTrunk, autotune, autotuned_kernels};
 pub use encoder::HieraEncoder;
 pub use executor::{TrunkExecutor, TrunkSource};
 pub use kernels::HieraKernels;
-pub(crate) use selftest::{BLOCK, STEM, TOPIC, WHOLE_TRUNK};
+pub(crate) use selftest::{BLOCK, STEM, TOPIC, TRANSITION, WHOLE_TRUNK};
 pub use shapes::gemm_shapes;

@@ -77,11 +77,20 @@ impl Scratch {
             let (rows, rows_out) = (block.tokens(), block.tokens_out());
             let narrow = (rows * block.dim).max(rows_out * block.dim_out);
             let wide = (rows * 3 * block.dim_out).max(rows_out * MLP_RATIO * block.dim_out);
+            let norm2 = Self::norm2_of_pooled(block);
+            let norm2 = norm2.map_or(0, |behind| behind + F16 * rows_out * block.dim_out);
             most.narrow = most.narrow.max(F16 * narrow);
-            most.wide = most.wide.max(F16 * wide);
+            most.wide = most.wide.max(F16 * wide).max(norm2);
         }
         let [narrow, wide] = [most.narrow, most.wide].map(|b| b.next_multiple_of(ALIGNMENT));
         Self { narrow, wide }
+    }
+
+    /// Where the second norm of a pooled block begins in the wide piece: behind the hidden layer.
+    /// One kernel may compute it from the first norm, which fills the narrow piece.
+    pub fn norm2_of_pooled(block: &HieraBlock) -> Option<usize> {
+        let hidden = F16 * block.tokens_out() * MLP_RATIO * block.dim_out;
+        block.pooled.then_some(hidden.next_multiple_of(ALIGNMENT))
     }
 
     /// Of both pieces.

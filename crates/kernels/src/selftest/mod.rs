@@ -64,6 +64,7 @@ pub const TOPICS: &[Topic] = &[
     crate::hiera::STEM,
     crate::hiera::TOPIC,
     crate::hiera::BLOCK,
+    crate::hiera::TRANSITION,
     nvjpeg::TOPIC,
     crate::gemm::TOPIC,
     crate::hiera::WHOLE_TRUNK,

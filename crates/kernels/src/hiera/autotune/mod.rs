@@ -19,7 +19,7 @@ use anyhow::{Context, Result};
 use zerocopy::IntoBytes;
 
 use super::executor::{TrunkExecutor, TrunkSource};
-use super::fused::SHAPES;
+use super::fused::{SHAPES, TRANSITIONS};
 use super::gemm::GemmImpl;
 use super::kernels::LAYERNORM_PDL;
 use crate::attention::AttentionKernels;
@@ -36,7 +36,7 @@ mod trials;
 /// so that a program with other kernels autotunes again.
 pub fn autotuned_kernels(gpu: &Gpu) -> Vec<&'static str> {
     let layernorm = gpu.runs_hopper_kernels().then_some(LAYERNORM_PDL);
-    let blocks = SHAPES.iter().map(|shape| shape.kernel);
+    let blocks = SHAPES.iter().chain(&TRANSITIONS).map(|shape| shape.kernel);
     gemm::kernel_names(gpu).into_iter().chain(layernorm).chain(blocks).collect()
 }
 
@@ -145,7 +145,7 @@ pub fn autotune(gpu: &Gpu, source: &TrunkSource, within: Duration) -> Result<Cho
     let tokens = alone.maps.first().context("a trunk without stages")?;
     let executor = &alone.executor;
     let begun = Instant::now();
-    let has_kernels = !executor.fused_kernels().is_empty()
+    let has_kernels = !executor.fused().names().is_empty()
         || executor.gemm_impls().any(|gemm| !gemm.kernels().is_empty());
     let first_part = if has_kernels { within / 2 } else { within };
     let clock = BlockClock {
@@ -167,8 +167,8 @@ pub fn autotune(gpu: &Gpu, source: &TrunkSource, within: Duration) -> Result<Cho
     let all_tried = !clock.is_up();
     clock.until.set(begun + within);
     tune_gemm_impls(&mut trials, &executor.gemm_impls().collect::<Vec<&GemmImpl>>())?;
-    let fuse = |kernel: &str, fused| executor.fuse(kernel, fused);
-    let separate = tune_fused(&mut trials, &executor.fused_kernels(), fuse)?;
+    let fuse = |kernel: &str, fused| executor.fused().fuse(kernel, fused);
+    let separate = tune_fused(&mut trials, &executor.fused().names(), fuse)?;
     // Last, as it depends on the chosen kernels.
     let pdl = tune_pdl(&mut trials, executor.can_use_pdl(), |kinds| {
         executor.use_pdl(kinds);

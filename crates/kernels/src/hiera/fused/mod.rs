@@ -1,6 +1,7 @@
 /*!
 A whole block of Hiera in one launch (`cuda/hiera_block.cu`): a block of the first stage, whose
-tokens would otherwise go through memory ten times.
+tokens would otherwise go through memory ten times. Of the block behind them the attention half
+(`transition`).
 
 The kernel has weights of its own, in the order of its use. The kernels one by one stay: they serve
 other sizes, and autotuning compares both.
@@ -21,6 +22,13 @@ use cuda::{Gpu, LaunchMode, Stream, View};
 use vos::bundle::trunk::{HieraBlock, HieraWeights};
 
 mod packed;
+mod places;
+mod transition;
+mod transition_packed;
+
+pub(super) use places::FusedPlaces;
+use transition::load as load_transitions;
+pub(super) use transition::{FusedTransition, TRANSITIONS};
 
 /// Side of a window, and windows of a block of threads.
 const WINDOW: usize = constant!(HieraBlock96, "WINDOW") as usize;
@@ -80,6 +88,11 @@ impl Shape {
         let served = !pooled && dim == dim_out && window == WINDOW && grid.is_multiple_of(WINDOW);
         SHAPES.iter().find(|shape| served && shape.columns == dim && shape.heads == heads)
     }
+
+    /// Whether a kernel is this instance.
+    fn is(&self, kernel: &FusedKernel) -> bool {
+        self.kernel == kernel.shape.kernel
+    }
 }
 
 /// A loaded instance, shared by all blocks that it serves.
@@ -112,36 +125,48 @@ impl FusedKernel {
     }
 }
 
-/// The blocks of a trunk that a kernel serves, each at its place; `wanted` says of a kernel's name
+/// The instances that serve blocks of a trunk, as `shape_of` says; `wanted` says of a kernel's name
 /// whether it is loaded at all. A kernel that cannot be loaded serves none, with a warning.
+fn load_kernels(
+    gpu: &Gpu,
+    shapes: &'static [Shape],
+    blocks: &[HieraBlock],
+    shape_of: impl Fn(&HieraBlock) -> Option<&'static Shape>,
+    wanted: impl Fn(&str) -> bool,
+) -> Vec<Rc<FusedKernel>> {
+    let mut kernels: Vec<Rc<FusedKernel>> = Vec::new();
+    for shape in shapes {
+        let serves =
+            |block: &HieraBlock| shape_of(block).is_some_and(|of| of.kernel == shape.kernel);
+        if wanted(shape.kernel) && blocks.iter().any(serves) {
+            match FusedKernel::load(gpu, shape) {
+                Ok(kernel) => kernels.push(Rc::new(kernel)),
+                Err(error) => log::warn!(
+                    "blocks cannot be computed by {}, several kernels compute them: {error:#}",
+                    shape.kernel
+                ),
+            }
+        }
+    }
+    kernels
+}
+
+/// The blocks of a trunk that a kernel serves, each at its place; `wanted` says of a kernel's name
+/// whether it is loaded at all.
 ///
 /// # Errors
 /// Weights of other sizes, too little memory, or another error of the driver.
-pub(super) fn load(
+fn load(
     gpu: &Gpu,
     blocks: &[HieraBlock],
     weights: &[HieraWeights],
     wanted: impl Fn(&str) -> bool,
     stream: &Stream,
 ) -> Result<Vec<Option<FusedBlock>>> {
-    let mut kernels: Vec<Rc<FusedKernel>> = Vec::new();
-    for shape in &SHAPES {
-        let serves =
-            |block: &HieraBlock| Shape::of(block).is_some_and(|of| of.kernel == shape.kernel);
-        if wanted(shape.kernel) && blocks.iter().any(serves) {
-            match FusedKernel::load(gpu, shape) {
-                Ok(kernel) => kernels.push(Rc::new(kernel)),
-                Err(error) => log::warn!(
-                    "whole blocks cannot be computed by {}, several kernels compute them: {error:#}",
-                    shape.kernel
-                ),
-            }
-        }
-    }
+    let kernels = load_kernels(gpu, &SHAPES, blocks, Shape::of, wanted);
     let load = |(at, block): (usize, &HieraBlock)| -> Result<Option<FusedBlock>> {
-        let serves = |kernel: &&Rc<FusedKernel>| {
-            Shape::of(block).is_some_and(|shape| shape.kernel == kernel.shape.kernel)
-        };
+        let shape = Shape::of(block);
+        let serves = |kernel: &&Rc<FusedKernel>| shape.is_some_and(|of| of.is(kernel));
         let (Some(kernel), Some(own)) = (kernels.iter().find(serves), weights.get(at)) else {
             return Ok(None);
         };

@@ -16,10 +16,10 @@ use vos::bundle::trunk::{HieraWeights, LayerBytes};
 
 /// Columns of a unit of packed weights, and depth of a step.
 pub(super) const TILE: usize = constant!(HieraBlock96, "TILE") as usize;
-const STEP: usize = constant!(HieraBlock96, "STEP") as usize;
+pub(super) const STEP: usize = constant!(HieraBlock96, "STEP") as usize;
 /// Bytes of 16 columns of a step, and of a unit's biases.
-const FRAGMENTS: usize = constant!(HieraBlock96, "FRAGMENTS") as usize;
-const BIASES: usize = constant!(HieraBlock96, "BIASES") as usize;
+pub(super) const FRAGMENTS: usize = constant!(HieraBlock96, "FRAGMENTS") as usize;
+pub(super) const BIASES: usize = constant!(HieraBlock96, "BIASES") as usize;
 const LANES: usize = 32;
 /// Words of a lane's part of a fragment; the odd ones have the second half of the depth.
 const WORDS: usize = 4;
@@ -27,7 +27,7 @@ const WORDS: usize = 4;
 const _: () = assert!(TILE == STEP && FRAGMENTS == LANES * WORDS * 4 && BIASES == 4 * TILE);
 
 /// A layer of an MLP or an attention.
-struct Layer<'a> {
+pub(super) struct Layer<'a> {
     columns: usize,
     weight: &'a [[u8; 2]],
     bias: Vec<f32>,
@@ -35,7 +35,10 @@ struct Layer<'a> {
 
 impl<'a> Layer<'a> {
     /// Of so many rows and columns; the bias is f16 or f32.
-    fn new(what: &str, bytes: LayerBytes<'a>, rows: usize, columns: usize) -> Result<Self> {
+    ///
+    /// # Errors
+    /// Weights of another size.
+    pub fn new(what: &str, bytes: LayerBytes<'a>, rows: usize, columns: usize) -> Result<Self> {
         let weight = bytes.weight.as_chunks::<2>().0;
         let bias: Vec<f32> = if bytes.bias.len() == 2 * rows {
             bytes.bias.as_chunks().0.iter().map(|two| f16::from_le_bytes(*two).to_f32()).collect()
@@ -55,16 +58,16 @@ impl<'a> Layer<'a> {
 
 /// Place `at` of a step in an operand that has the residual's columns: two words of a lane are four
 /// neighbours.
-fn by_four(at: usize) -> usize {
+pub(super) fn by_four(at: usize) -> usize {
     at % 8 / 2 * 4 + at / 8 * 2 + at % 2
 }
 
 /// The stream as it grows.
-struct Units(Vec<u8>);
+pub(super) struct Units(pub Vec<u8>);
 
 impl Units {
     /// 16 rows by 16 columns; zeros where there is no row.
-    fn fragments(
+    pub fn fragments(
         &mut self,
         layer: &Layer,
         row: impl Fn(usize) -> Option<usize>,
@@ -81,7 +84,7 @@ impl Units {
     }
 
     /// A unit of 16 rows, which take normalised tokens.
-    fn rows(&mut self, layer: &Layer, row: impl Fn(usize) -> Option<usize>) {
+    pub fn rows(&mut self, layer: &Layer, row: impl Fn(usize) -> Option<usize>) {
         for step in 0..layer.columns / STEP {
             self.fragments(layer, &row, |at| step * STEP + by_four(at));
         }

@@ -25,10 +25,10 @@ const FUSED: &str = "hiera block fused";
 const SEPARATE: &str = "hiera block separate kernels";
 /// Factors are halves, and so are queries, keys, values, the attention's weights and the hidden
 /// layer; sums and tokens are f32.
-const LIMITS: Limits = Limits { error: 1e-3, deviation: 1e-2 };
+pub(super) const LIMITS: Limits = Limits { error: 1e-3, deviation: 1e-2 };
 /// Side and tokens of a window.
-const WINDOW: usize = 8;
-const TOKENS: usize = WINDOW * WINDOW;
+pub(super) const WINDOW: usize = 8;
+pub(super) const TOKENS: usize = WINDOW * WINDOW;
 /// Of a map with more windows only its corners and one in the middle are computed on the host.
 const ALL: usize = 9;
 
@@ -86,7 +86,7 @@ fn judge(bench: &Bench) {
 }
 
 /// A layer's weight and bias, and their numbers.
-struct Layer {
+pub(super) struct Layer {
     rows: usize,
     weight: Vec<f16>,
     bias: Vec<f64>,
@@ -95,7 +95,7 @@ struct Layer {
 
 impl Layer {
     /// `half`: whether the bias is one. `by` is a factor for the first rows.
-    fn new(noise: Noise, [rows, columns]: [usize; 2], half: bool, by: (usize, f32)) -> Self {
+    pub fn new(noise: Noise, [rows, columns]: [usize; 2], half: bool, by: (usize, f32)) -> Self {
         let mut noise = noise;
         let drawn = noise.normals(rows * columns + rows);
         let scale = |row: usize| if row < by.0 { by.1 } else { 1.0 };
@@ -109,11 +109,11 @@ impl Layer {
         Self { rows, weight, bias: bias.into_iter().map(f64::from).collect(), bytes }
     }
 
-    fn view(&self) -> LayerBytes<'_> {
+    pub fn view(&self) -> LayerBytes<'_> {
         LayerBytes { weight: &self.bytes[0], bias: &self.bytes[1] }
     }
 
-    fn of(&self, x: &[f64]) -> Vec<f64> {
+    pub fn of(&self, x: &[f64]) -> Vec<f64> {
         let rows = self.weight.chunks(x.len()).zip(&self.bias);
         debug_assert_eq!(self.rows, self.bias.len());
         rows.map(|(row, bias)| bias + dot(x, row)).collect()
@@ -121,26 +121,54 @@ impl Layer {
 }
 
 /// Weights and bias of a norm, and their bytes.
-struct Norm {
+pub(super) struct Norm {
     values: [Vec<f32>; 2],
     bytes: [Vec<u8>; 2],
 }
 
 impl Norm {
-    fn new(mut noise: Noise, columns: usize) -> Self {
+    pub fn new(mut noise: Noise, columns: usize) -> Self {
         let weight: Vec<f32> = noise.normals(columns).iter().map(|x| 0.8 + 0.3 * x).collect();
         let bias: Vec<f32> = noise.normals(columns).iter().map(|x| 0.3 * x).collect();
         let bytes = [f32_bytes(&weight), f32_bytes(&bias)];
         Self { values: [weight, bias], bytes }
     }
 
-    fn view(&self) -> LayerBytes<'_> {
+    pub fn view(&self) -> LayerBytes<'_> {
         LayerBytes { weight: &self.bytes[0], bias: &self.bytes[1] }
     }
 
-    fn of(&self, x: &[f64]) -> Vec<f64> {
+    pub fn of(&self, x: &[f64]) -> Vec<f64> {
         layer_norm(x, &self.values[0], &self.values[1], EPSILON)
     }
+}
+
+/// Windows of a map of `grid` tokens a side that are computed on the host.
+pub(super) fn sampled_windows(grid: usize) -> Vec<usize> {
+    let side = grid / WINDOW;
+    if side * side <= ALL {
+        (0..side * side).collect()
+    } else {
+        let last = side * side - 1;
+        vec![0, side - 1, side * side / 2 + side / 2, last + 1 - side, last]
+    }
+}
+
+/// What a query of all heads attends to in a window, whose tokens are queries, keys and values.
+pub(super) fn attended(query: &[f64], tokens: &[Vec<f64>], heads: usize) -> Vec<f64> {
+    let (columns, depth) = (query.len(), query.len() / heads);
+    let of_head = |head: usize| {
+        let (query, head) = (&query[head * depth..][..depth], head * depth);
+        let score = |token: &Vec<f64>| dot(query, &token[columns + head..][..depth]).exp();
+        let scores: Vec<f64> = tokens.iter().map(score).collect();
+        let all: f64 = scores.iter().sum();
+        let of = move |column: usize| {
+            let values = tokens.iter().map(|token| token[2 * columns + head + column]);
+            scores.iter().zip(values).map(|(score, value)| score * value).sum::<f64>() / all
+        };
+        (0..depth).map(of)
+    };
+    (0..heads).flat_map(of_head).collect()
 }
 
 /// A block with drawn weights, its tokens, and what must come out: places and elements of the
@@ -175,13 +203,7 @@ impl Drawn {
         ];
         let norms = ["norm1", "norm2", "next"].map(|what| Norm::new(noise(what), columns));
         let mut drawn = Self { shape, block, values, norms, layers, expected: Default::default() };
-        let side = grid / WINDOW;
-        let windows: Vec<usize> = if side * side <= ALL {
-            (0..side * side).collect()
-        } else {
-            let last = side * side - 1;
-            vec![0, side - 1, side * side / 2 + side / 2, last + 1 - side, last]
-        };
+        let windows = sampled_windows(grid);
         let tokens: Vec<_> =
             windows.into_par_iter().flat_map_iter(|window| drawn.window(window)).collect();
         for (token, after) in tokens {
@@ -196,7 +218,6 @@ impl Drawn {
     /// Each token of a window: its place, itself and its norm after the block.
     fn window(&self, window: usize) -> Vec<(usize, [Vec<f64>; 2])> {
         let (HieraBlock { dim, heads, grid, .. }, side) = (self.block, self.block.grid / WINDOW);
-        let depth = self.block.depth();
         let [norm1, norm2, next] = &self.norms;
         let [qkv, proj, up, down] = &self.layers;
         let place = |at: usize| {
@@ -207,21 +228,7 @@ impl Drawn {
             (first..first + dim).map(|at| f64::from(self.values[at % DRAWN])).collect()
         };
         let each: Vec<Vec<f64>> = (0..TOKENS).map(|at| qkv.of(&norm1.of(&token(at)))).collect();
-        let attend = |at: usize| -> Vec<f64> {
-            let of_head = |head: usize| {
-                let head = head * depth;
-                let query = &each[at][head..head + depth];
-                let score = |key: &Vec<f64>| dot(query, &key[dim + head..][..depth]).exp();
-                let scores: Vec<f64> = each.iter().map(score).collect();
-                let all: f64 = scores.iter().sum();
-                let of = |column: usize| {
-                    let values = each.iter().map(|key| key[2 * dim + head + column]);
-                    scores.iter().zip(values).map(|(score, value)| score * value).sum::<f64>() / all
-                };
-                (0..depth).map(of).collect::<Vec<f64>>()
-            };
-            (0..heads).flat_map(of_head).collect()
-        };
+        let attend = |at: usize| -> Vec<f64> { attended(&each[at][..dim], &each, heads) };
         let plus = |a: Vec<f64>, b: Vec<f64>| -> Vec<f64> {
             a.into_iter().zip(b).map(|(a, b)| a + b).collect()
         };

@@ -8,6 +8,7 @@ mod any_gpu_trunk;
 mod block;
 mod layernorm_pdl;
 mod stem;
+mod transition;
 mod whole_encoder;
 mod whole_trunk;
 
@@ -25,6 +26,7 @@ use vos::noise::Noise;
 
 pub(crate) use block::TOPIC as BLOCK;
 pub(crate) use stem::TOPIC as STEM;
+pub(crate) use transition::TOPIC as TRANSITION;
 pub(crate) use whole_trunk::TOPIC as WHOLE_TRUNK;
 
 /// Compared rows of a large tensor, about.
