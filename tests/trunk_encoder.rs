@@ -130,7 +130,7 @@ fn a_steady_frame_has_one_graph_for_the_encoder_and_takes_no_memory() {
     // Enqueued and recorded: six blocks, one of which attends over the whole map.
     assert_eq!(count(before, "hiera_layernorm"), 2 * 12);
     assert_eq!(count(before, "window_attention"), 2 * 5);
-    assert_eq!(count(before, "attention_heads_64"), 2);
+    assert_eq!(count(before, "attention_global_64_hopper"), 2);
     // Encoder, prompt or track, memory.
     assert_eq!((count(pass, "graph"), count(pass, "alloc")), (3 * FRAMES, 0));
     assert_eq!(
