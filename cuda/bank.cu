@@ -3,11 +3,11 @@
 //
 // One launch a frame each; sm 75 on.
 //
-// | kernel       | a thread's work    | threads | shared bytes | registers |
-// |--------------|--------------------|---------|--------------|-----------|
-// | bank_reset   | the state          | 1       | 0            | 8         |
-// | bank_inputs  | a slot or key      | 256     | 0            | 18        |
-// | bank_advance | words of a pointer | 256     | 0            | 33        |
+// | kernel       | a thread's work    | threads | shared bytes |
+// |--------------|--------------------|---------|--------------|
+// | bank_reset   | the state          | 1       | 0            |
+// | bank_inputs  | a slot or key      | 256     | 0            |
+// | bank_advance | words of a pointer | 256     | 0            |
 //
 // The frame's number lives on the device, so that one recorded graph serves every frame. The rules are
 // those of crates/vos/src/tracker/bank.rs: slot 0 is the conditioning frame's, the others are rings

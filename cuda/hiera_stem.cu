@@ -5,9 +5,9 @@ the first block, f32.
 
 The convolution is a matmul over its taps. T tokens, C columns, padded to units of 16.
 
-| kernel     | M, N, K   | tile of T         | threads | stages | shared bytes          | registers |
-|------------|-----------|-------------------|---------|--------|-----------------------|-----------|
-| hiera_stem | T, C, 168 | 16 x 16 or 16 x 8 | 256     | 1      | 28 944 + 5632 x units | 128       |
+| kernel     | M, N, K   | tile of T         | threads | stages | shared bytes          |
+|------------|-----------|-------------------|---------|--------|-----------------------|
+| hiera_stem | T, C, 168 | 16 x 16 or 16 x 8 | 256     | 1      | 28 944 + 5632 x units |
 
 A block copies its part of the image, 72 x 67 or 72 x 35 pixels, and all weights to shared memory. A
 lane of the matmul needs two neighbours of a row in one register. So a row of the kernel has eight

@@ -3,11 +3,11 @@
 //
 // Of objects, rows and words of 64 pixels; sm 75 on.
 //
-// | kernel          | tile of a block     | threads | shared bytes | registers |
-// |-----------------|---------------------|---------|--------------|-----------|
-// | mask_words      | 1 word, 32 rows     | 256     | 0            | 43        |
-// | mask_boundaries | 256 words           | 256     | 24           | 46        |
-// | mask_near       | 256 pixels of a row | 256     | 0            | 29        |
+// | kernel          | tile of a block     | threads | shared bytes |
+// |-----------------|---------------------|---------|--------------|
+// | mask_words      | 1 word, 32 rows     | 256     | 0            |
+// | mask_boundaries | 256 words           | 256     | 24           |
+// | mask_near       | 256 pixels of a row | 256     | 0            |
 //
 // A mask is rows of 64-bit words: bit x % 64 of word x / 64 is pixel x, and the bits past the width
 // are zero (crates/vos/src/mask.rs). The counts are the integers from which crates/vos/src/metrics

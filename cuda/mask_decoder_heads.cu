@@ -6,10 +6,10 @@ pointer leaves as halves, which is what the memory bank keeps.
 
 Vectors times matrices in f32, without tensor cores; sm 80 on. All weights of a thread are one stage.
 
-| kernel                    | M, N, K of a layer          | tile of N | threads | shared bytes | registers |
-|---------------------------|-----------------------------|-----------|---------|--------------|-----------|
-| mask_decoder_head_mlps    | 1 of 8 MLPs, 256, 256       | 64        | 256     | 2 048        | 96        |
-| mask_decoder_head_outputs | 1 of 8 MLPs, up to 256, 256 | 64        | 256     | 10 256       | 128       |
+| kernel                    | M, N, K of a layer          | tile of N | threads | shared bytes |
+|---------------------------|-----------------------------|-----------|---------|--------------|
+| mask_decoder_head_mlps    | 1 of 8 MLPs, 256, 256       | 64        | 256     | 2 048        |
+| mask_decoder_head_outputs | 1 of 8 MLPs, up to 256, 256 | 64        | 256     | 10 256       |
 
 A block has 64 columns of a layer and asks for all of their weights at once, 256 bytes a thread.
 (`__launch_bounds__` says that a single block to a multiprocessor is enough: ptxas, left alone,

@@ -6,14 +6,14 @@ and the weights of a head.
 
 8 tokens are rounded to two f16 each, 16 rows of A; sm 80 on. All weights of a thread are one stage.
 
-| kernel                           | M, N, K                  | blocks | threads | shared bytes | registers |
-|----------------------------------|--------------------------|--------|---------|--------------|-----------|
-| mask_decoder_combine_splits      | 8, 256, 128              | 8      | 256     | 8 704        | 221       |
-| mask_decoder_token_mlp_up        | 8, 2048, 256             | 64     | 256     | 10 240       | 48        |
-| mask_decoder_token_mlp_down      | 8, 256, 2048             | 32     | 256     | 2 048        | 120       |
-| mask_decoder_fold_self_attn      | 8, 3 x 128 and 768, 256  | 16     | 256     | 27 392       | 113       |
-| mask_decoder_token_self_attn     | 8, 256, 256; 8, 128, 256 | 8      | 256     | 19 584       | 234       |
-| mask_decoder_fold_token_to_image | 8, 4 x 128, 256          | 16     | 256     | 27 392       | 101       |
+| kernel                           | M, N, K                  | blocks | threads | shared bytes |
+|----------------------------------|--------------------------|--------|---------|--------------|
+| mask_decoder_combine_splits      | 8, 256, 128              | 8      | 256     | 8 704        |
+| mask_decoder_token_mlp_up        | 8, 2048, 256             | 64     | 256     | 10 240       |
+| mask_decoder_token_mlp_down      | 8, 256, 2048             | 32     | 256     | 2 048        |
+| mask_decoder_fold_self_attn      | 8, 3 x 128 and 768, 256  | 16     | 256     | 27 392       |
+| mask_decoder_token_self_attn     | 8, 256, 256; 8, 128, 256 | 8      | 256     | 19 584       |
+| mask_decoder_fold_token_to_image | 8, 4 x 128, 256          | 16     | 256     | 27 392       |
 
 These launches follow one another and each has little to do, so that their time is the time until
 memory has answered: a thread asks for all that it needs before it uses any of it, and tokens that a

@@ -3,14 +3,16 @@ The end of the mask decoder: image tokens upscaled by two transposed convolution
 pixel's features the product with the vector of the mask that was chosen. For any GPU from sm 80 on.
 
     first  = GELU(LayerNorm(W1[dy, dx] token + b1 + hr1))      64 channels of pixel (2 y + dy, 2 x + dx)
-    second = GELU(W2[dy', dx'] first + b2 + hr0)               32 channels of pixel (2 (2 y + dy) + dy', 2 (2 x + dx) + dx')
-    low    = vector . second                                   or -1024 everywhere, where the object's score is not above 0
+    second = GELU(W2[dy', dx'] first + b2 + hr0)               32 channels of pixel (2 (2 y + dy) + dy',
+                                                               2 (2 x + dx) + dx')
+    low    = vector . second                                   or -1024 everywhere, where the object's
+                                                               score is not above 0
 
 Two matmuls a pixel. T: image tokens; sm 80 on.
 
-| kernel                     | M, N, K of the first, of the second | tile of T | threads | stages         | shared bytes | registers |
-|----------------------------|-------------------------------------|-----------|---------|----------------|--------------|-----------|
-| mask_decoder_upscale_masks | T, 4 x 64, 256; 4 T, 4 x 32, 64     | 64        | 128     | 4, all at once | 49 152       | 247       |
+| kernel                     | M, N, K of the first, of the second | tile of T | threads | stages         | shared bytes |
+|----------------------------|-------------------------------------|-----------|---------|----------------|--------------|
+| mask_decoder_upscale_masks | T, 4 x 64, 256; 4 T, 4 x 32, 64     | 64        | 128     | 4, all at once | 49 152       |
 
 Both convolutions have a stride as wide as they are: a pixel comes of one token, and each is four
 products side by side. Neither result leaves the registers: of a grid of 64 x 64 they are 2 and 4 MB

@@ -13,10 +13,10 @@ column, the others by its row.
 
 T tokens; sm 80 on.
 
-| kernel                   | M, N, K            | tile of T | threads | stages | shared bytes | registers |
-|--------------------------|--------------------|-----------|---------|--------|--------------|-----------|
-| memory_attention_project | T, 768 or 256, 256 | 64        | 384     | 4      | 67 584       | 168       |
-| memory_attention_norm    |                    | 8         | 256     |        | 0            | 40        |
+| kernel                   | M, N, K            | tile of T | threads | stages | shared bytes |
+|--------------------------|--------------------|-----------|---------|--------|--------------|
+| memory_attention_project | T, 768 or 256, 256 | 64        | 384     | 4      | 67 584       |
+| memory_attention_norm    |                    | 8         | 256     |        | 0            |
 
 A warp normalises two tokens at a time, in place in shared memory. Then it multiplies all tokens of
 the block by 32 columns, 16 and their partners 128 behind: so a lane has both of each pair. Packed
@@ -49,7 +49,8 @@ __device__ __forceinline__ float sum_of_lanes(float x) {
     return x;
 }
 /// A lane's eight columns of a row, normalised.
-__device__ __forceinline__ void normalize(float2 (&x)[4], const float2 (&weight)[4], const float2 (&bias)[4]) {
+__device__ __forceinline__ void normalize(float2 (&x)[4], const float2 (&weight)[4],
+                                          const float2 (&bias)[4]) {
     float mean = 0.0f, square = 0.0f;
 #pragma unroll
     for (int i = 0; i < 4; i++) mean += x[i].x + x[i].y;
@@ -151,7 +152,8 @@ class Projection {
         int from = channel * tokens + (first + of < tokens ? first + of : tokens - 4);
         u32 to = behind + (channel * CHANNEL + of) * 2;
 #pragma unroll 4
-        for (; channel < COLUMNS; channel += CHANNELS, from += CHANNELS * tokens, to += CHANNELS * CHANNEL * 2) {
+        for (; channel < COLUMNS;
+             channel += CHANNELS, from += CHANNELS * tokens, to += CHANNELS * CHANNEL * 2) {
             uint2 a = load_halves(p.x + from), b = load_halves(p.added + from);
             store_shared_word(to, sum_of(a.x, b.x));
             store_shared_word(to + 4, sum_of(a.y, b.y));
@@ -177,8 +179,8 @@ class Projection {
     __device__ __forceinline__ u32 word_of(int row, int i) const { return row * PITCH + lane * 4 + i * 128; }
 
     /// Two tokens: sums, which the first part of the columns stores, and their norm.
-    __device__ __forceinline__ void normalize_rows(const ProjectProblem& p, int row, const float2 (&weight)[4],
-                                                   const float2 (&bias)[4]) const {
+    __device__ __forceinline__ void normalize_rows(const ProjectProblem& p, int row,
+                                                   const float2 (&weight)[4], const float2 (&bias)[4]) const {
         u32 x[2][4];
         if (p.source == FEATURES) load_features(x, row);
 #pragma unroll
@@ -202,7 +204,8 @@ class Projection {
     }
 
     /// Stores columns 4 (lane % 4) to 4 (lane % 4) + 3 of a pair of tiles of all tokens, turned.
-    __device__ __forceinline__ void store(const ProjectProblem& p, const Sums (&sums)[GROUPS][2], int pair) const {
+    __device__ __forceinline__ void store(const ProjectProblem& p, const Sums (&sums)[GROUPS][2],
+                                          int pair) const {
         int section = pair / PAIRED, column = pair % PAIRED * TILE + (lane & 3) * 4;
 #pragma unroll
         for (int g = 0; g < GROUPS; g++)
@@ -265,7 +268,8 @@ public:
         }
         block_barrier();
 #pragma unroll 1
-        for (int row = warp * 2; row < PROJECT_TOKENS; row += PROJECT_WARPS * 2) normalize_rows(p, row, weight, bias);
+        for (int row = warp * 2; row < PROJECT_TOKENS; row += PROJECT_WARPS * 2)
+            normalize_rows(p, row, weight, bias);
         block_barrier();
         u32 left = left_of(shared, PITCH, lane);
 #pragma unroll 1
@@ -273,8 +277,8 @@ public:
             Sums sums[GROUPS][2];
 #pragma unroll
             for (int t = 0; t < 2; t++) {
-                float4 with = load_floats(p.bias + pair / PAIRED * COLUMNS + t * PARTNER + pair % PAIRED * TILE +
-                                          (lane & 3) * 4);
+                float4 with = load_floats(p.bias + pair / PAIRED * COLUMNS + t * PARTNER +
+                                          pair % PAIRED * TILE + (lane & 3) * 4);
 #pragma unroll
                 for (int g = 0; g < GROUPS; g++) begin(sums[g][t], with);
             }
@@ -306,8 +310,9 @@ extern "C" __global__ void __launch_bounds__(PROJECT_THREADS, 1)
                              const float* norm_bias, const f16* weight, const float* bias,
                              const float2* turns, f16* out, int grid, int sections, int source) {
     extern __shared__ __align__(1024) unsigned char memory[];
-    Projection().run({x, added, sum, norm_weight, norm_bias, weight, bias, turns, out, grid, sections, source},
-                     shared_address(memory));
+    Projection().run(
+        {x, added, sum, norm_weight, norm_bias, weight, bias, turns, out, grid, sections, source},
+        shared_address(memory));
 }
 
 extern "C" __global__ void __launch_bounds__(NORM_THREADS)

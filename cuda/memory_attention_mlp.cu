@@ -7,10 +7,10 @@ sm 80 on: matmuls of many rows.
 
 R rows, C columns, depth D; sm 80 on.
 
-| kernel                    | M, N, K                     | tile MxN | threads | stages | shared bytes | registers |
-|---------------------------|-----------------------------|----------|---------|--------|--------------|-----------|
-| memory_attention_mlp_up   | R, 2048, 256                | 128x128  | 256     | 3      | 98 304       | 128       |
-| memory_attention_residual | R, 256, 2048 and R, 256, 64 | 128x64   | 256     | 4      | 98 304       | 128       |
+| kernel                    | M, N, K                     | tile MxN | threads | stages | shared bytes |
+|---------------------------|-----------------------------|----------|---------|--------|--------------|
+| memory_attention_mlp_up   | R, 2048, 256                | 128x128  | 256     | 3      | 98 304       |
+| memory_attention_residual | R, 256, 2048 and R, 256, 64 | 128x64   | 256     | 4      | 98 304       |
 
 Chunks of 64 of the depth go to shared memory through a ring of three or four; 128 bytes a row, whose
 units of 16 bytes change places by their row. The rows of W, too, are read in an order in which a lane
@@ -77,7 +77,8 @@ class Gemm {
 #pragma unroll
         for (int i = 0; i < TALL / AT_ONCE; i++) {
             bool valid = i * AT_ONCE < there;
-            copy16(stage + to_rows + i * AT_ONCE * CHUNK_ROW, valid ? own_rows + i * AT_ONCE * p.depth : p.x, valid);
+            copy16(stage + to_rows + i * AT_ONCE * CHUNK_ROW, valid ? own_rows + i * AT_ONCE * p.depth : p.x,
+                   valid);
         }
         own_rows += DEPTH;
     }
@@ -144,7 +145,8 @@ public:
             if (chunk + STAGES - 1 < chunks) fetch_weights(p, next), fetch_rows(p, next);
             copies_commit();  // of nothing at the end: so that the wait above counts
             if (top < p.rows) multiply_chunk(sums, stage);
-            stage = stage + STAGE < end ? stage + STAGE : shared, next = next + STAGE < end ? next + STAGE : shared;
+            stage = stage + STAGE < end ? stage + STAGE : shared,
+            next = next + STAGE < end ? next + STAGE : shared;
         }
         auto act = [](float x) { return EPILOGUE == RELU ? fmaxf(x, 0.0f) : x; };
 #pragma unroll
@@ -176,15 +178,15 @@ static_assert(GemmUp::BYTES == UP_SHARED && GemmResidual::BYTES == RESIDUAL_SHAR
 // ---- instances ----
 
 extern "C" __global__ void __launch_bounds__(GEMM_THREADS, 2)
-    memory_attention_mlp_up(const f16* x, const f16* weight, const float* bias, f16* out, int rows, int columns,
-                            int depth) {
+    memory_attention_mlp_up(const f16* x, const f16* weight, const float* bias, f16* out, int rows,
+                            int columns, int depth) {
     extern __shared__ __align__(1024) unsigned char memory[];
     GemmUp().run({x, weight, bias, nullptr, out, rows, columns, depth}, shared_address(memory));
 }
 
 extern "C" __global__ void __launch_bounds__(GEMM_THREADS, 2)
-    memory_attention_residual(const f16* x, const f16* weight, const float* bias, const f16* residual, f16* out,
-                              int rows, int columns, int depth) {
+    memory_attention_residual(const f16* x, const f16* weight, const float* bias, const f16* residual,
+                              f16* out, int rows, int columns, int depth) {
     extern __shared__ __align__(1024) unsigned char memory[];
     GemmResidual().run({x, weight, bias, residual, out, rows, columns, depth}, shared_address(memory));
 }

@@ -4,9 +4,9 @@ multiprocessors from sm 80 on: x + D GELU(U y + u) + d, 1024 hidden columns. Wit
 projection it stores of that sum only the 64 columns of a memory, and adds what a memory has of an
 object that is not there, as memory_encoder_convnext_mlp_proj does.
 
-| kernel                          | M, N, K                    | tile of T | threads | stages | shared | registers |
-|---------------------------------|----------------------------|-----------|---------|--------|--------|-----------|
-| memory_encoder_convnext_mlp_128 | T, 1024, 256; T, 256, 1024 | 128       | 256     | 3      | 98 304 | 254       |
+| kernel                          | M, N, K                    | tile of T | threads | stages | shared |
+|---------------------------------|----------------------------|-----------|---------|--------|--------|
+| memory_encoder_convnext_mlp_128 | T, 1024, 256; T, 256, 1024 | 128       | 256     | 3      | 98 304 |
 
 The kernels of memory_encoder_convnext.cu have 32 tokens and read all weights, 1 MB, for each such
 tile: a wave of blocks for each 32 tokens of a multiprocessor. By count, of 4096 tokens on Orin's 16
@@ -36,15 +36,16 @@ Grid: ceil(tokens / 128).
 constexpr int HIDDEN = 1024, PART = 32, PARTS = HIDDEN / PART;  // hidden columns, those of a chunk
 constexpr int STEP = 16;                                        // those that a warp has at a time
 constexpr int MEMORY = 64;                                      // columns of a memory
-constexpr int WIDE_WARPS = 8, WIDE_TOKENS = WIDE_WARPS * 16, WIDE_THREADS = WIDE_WARPS * 32;
+constexpr int TILE_128_WARPS = 8, TILE_128_TOKENS = TILE_128_WARPS * 16,
+              TILE_128_THREADS = TILE_128_WARPS * 32;
 // Of a chunk: its rows of U, behind them its columns of D. The memory's weight takes all of it.
 constexpr u32 UP_BYTES = PART * ROW, STAGE_BYTES = UP_BYTES + WIDTH * PART * 2;
 constexpr int STAGES = 3;
-constexpr u32 WIDE_SHARED = STAGES * STAGE_BYTES;
-static_assert(WIDE_SHARED == 98304 && MEMORY * ROW == STAGE_BYTES, "what launches ask for");
+constexpr u32 TILE_128_SHARED = STAGES * STAGE_BYTES;
+static_assert(TILE_128_SHARED == 98304 && MEMORY * ROW == STAGE_BYTES, "what launches ask for");
 
 /// What a launch is given; of the projection nothing, or all.
-struct WideProblem {
+struct Tile128Problem {
     const f16 *y, *x;          // [tokens, 256]
     const f16* up;             // U [1024, 256]
     const float* up_bias;
@@ -56,7 +57,7 @@ struct WideProblem {
     int tokens;
 };
 
-class Wide {
+class Tile128Mlp {
     int warp, lane, part, first;     // `first` of the lane's tokens, the other is the eighth behind it
     u32 shared, up_rows, down_rows;  // a lane's places for ldmatrix, in the first 16 rows of a stage
     u32 left[WIDTH / 16][4];
@@ -71,7 +72,7 @@ class Wide {
             copy16(to + i * 1024, rows + (i * 8 + warp) * WIDTH + lane * 8, true);
     }
     /// The same of a chunk: of D two rows lie in 128 bytes, and units change places by such lines.
-    __device__ __forceinline__ void fetch(const WideProblem& p, u32 stage, int chunk) const {
+    __device__ __forceinline__ void fetch(const Tile128Problem& p, u32 stage, int chunk) const {
         fetch_rows<PART / 8>(stage, p.up + chunk * PART * WIDTH);
         int row = threadIdx.x >> 2, unit = threadIdx.x & 3, line = row >> 1;
         u32 to = stage + UP_BYTES + (u32)line * 128 + (u32)((row & 1) * 4 + (unit ^ (line & 3))) * 16;
@@ -99,7 +100,7 @@ class Wide {
     }
 
     /// y becomes the left factor, and the sums begin with x and D's bias.
-    __device__ __forceinline__ void begin(const WideProblem& p) {
+    __device__ __forceinline__ void begin(const Tile128Problem& p) {
         int at[2];
 #pragma unroll
         for (int h = 0; h < 2; h++) at[h] = min(first + h * 8, p.tokens - 1) * WIDTH + part * 2;
@@ -119,7 +120,7 @@ class Wide {
     }
 
     /// A chunk of the hidden columns, and what it adds to the sums.
-    __device__ __forceinline__ void add_chunk(const WideProblem& p, u32 stage, int chunk) {
+    __device__ __forceinline__ void add_chunk(const Tile128Problem& p, u32 stage, int chunk) {
 #pragma unroll 1
         for (int step = 0; step < PART / STEP; step++) {
             const float* own = p.up_bias + chunk * PART + step * STEP + part * 2;
@@ -145,7 +146,8 @@ class Wide {
 
     /// Stores eight columns of the lane's tokens, of rows of COLUMNS.
     template <int COLUMNS>
-    __device__ __forceinline__ void store(const WideProblem& p, int column, const float (&result)[4]) const {
+    __device__ __forceinline__ void store(const Tile128Problem& p, int column,
+                                          const float (&result)[4]) const {
 #pragma unroll
         for (int h = 0; h < 2; h++)
             if (first + h * 8 < p.tokens)
@@ -154,7 +156,7 @@ class Wide {
     }
 
     /// The sums' product with the memories' weight, which is in `stage`.
-    __device__ __forceinline__ void project(const WideProblem& p, u32 stage) {
+    __device__ __forceinline__ void project(const Tile128Problem& p, u32 stage) {
 #pragma unroll
         for (int k = 0; k < WIDTH / 16; k++)
 #pragma unroll
@@ -181,9 +183,9 @@ class Wide {
     }
 
 public:
-    __device__ __forceinline__ void run(const WideProblem& p, u32 memory) {
+    __device__ __forceinline__ void run(const Tile128Problem& p, u32 memory) {
         shared = memory, warp = threadIdx.x >> 5, lane = threadIdx.x & 31, part = lane & 3;
-        first = blockIdx.x * WIDE_TOKENS + warp * 16 + (lane >> 2);
+        first = blockIdx.x * TILE_128_TOKENS + warp * 16 + (lane >> 2);
         u32 low = lane & 7, row = low + ((lane >> 4) << 3), half = (lane >> 3) & 1;
         up_rows = row * 128 + (half ^ low) * 16;
         down_rows = (row >> 1) * 128 + ((row & 1) * 4 + (half ^ ((row >> 1) & 3))) * 16;
@@ -220,12 +222,12 @@ public:
 // ---- instances ----
 
 /// 98304 bytes of shared memory.
-extern "C" __global__ void __launch_bounds__(WIDE_THREADS, 1)
+extern "C" __global__ void __launch_bounds__(TILE_128_THREADS, 1)
     memory_encoder_convnext_mlp_128(const f16* y, const f16* x, const f16* up, const float* up_bias,
                                     const f16* down, const float* down_bias, f16* out,
                                     const f16* out_weight, const float* out_bias, const float* score,
                                     const float* absent, int tokens) {
     extern __shared__ __align__(1024) unsigned char memory[];
-    Wide().run({y, x, up, up_bias, down, down_bias, out, out_weight, out_bias, score, absent, tokens},
+    Tile128Mlp().run({y, x, up, up_bias, down, down_bias, out, out_weight, out_bias, score, absent, tokens},
                shared_address(memory));
 }

@@ -2,14 +2,16 @@
 The memory encoder's mask and features become one: for any GPU from sm 80 on. Of token t of a grid
 of g x g
 
-    hidden = GELU(norm(W * wide + b))         256 channels: a 3x3 convolution, stride 2, of 64 channels of 2g x 2g pixels, zeros around them
-    x[t]   = M hidden + F feat[t] + s         256 columns; feat comes channels first, s is the sum of both biases
+    hidden = GELU(norm(W * wide + b))         256 channels: a 3x3 convolution, stride 2, of 64 channels of
+                                              2g x 2g pixels, zeros around them
+    x[t]   = M hidden + F feat[t] + s         256 columns; feat comes channels first, s is the sum of both
+                                              biases
 
 T = g^2 tokens; sm 80 on.
 
-| kernel                                | M, N, K                     | tile of T | threads | stages | shared bytes | registers |
-|---------------------------------------|-----------------------------|-----------|---------|--------|--------------|-----------|
-| memory_encoder_fuse_mask_and_features | T, 256, 576; then 256 + 256 | 2 x 16    | 256     | 3      | 93 312       | 128       |
+| kernel                                | M, N, K                     | tile of T | threads | stages | shared bytes |
+|---------------------------------------|-----------------------------|-----------|---------|--------|--------------|
+| memory_encoder_fuse_mask_and_features | T, 256, 576; then 256 + 256 | 2 x 16    | 256     | 3      | 93 312       |
 
 f16 in and out, sums and norm in f32; `hidden` is rounded to halves as the left factor of the second
 product, and both products end in the same sums.

@@ -4,9 +4,9 @@ b_l), 256 wide, of x, 64 wide.
 
 R rows of x in all; sm 80 on. Weights stay in registers: one stage.
 
-| kernel          | M, N, K            | tile MxN | threads | shared bytes | registers |
-|-----------------|--------------------|----------|---------|--------------|-----------|
-| memory_key_proj | R, 256 a layer, 64 | 16x256   | 128     | 4 608        | 168       |
+| kernel          | M, N, K            | tile MxN | threads | shared bytes |
+|-----------------|--------------------|----------|---------|--------------|
+| memory_key_proj | R, 256 a layer, 64 | 16x256   | 128     | 4 608        |
 
   - a memory's token: x = memory + (position + age), and R turns pairs of columns by the token's
     place in the map;

@@ -10,10 +10,10 @@ Their columns are any multiple of 8.
 
 T tokens, N columns of a result, K of a token, A = 1, 2 or 4 warps side by side, as N asks for.
 
-| kernel | M, N, K of each matmul | tile of M, N              | threads | stages | registers |
-|--------|------------------------|---------------------------|---------|--------|-----------|
-| neck   | T, N, K of hr0, hr1    | 256 / A tokens, 32 A      | 256     | 3      | 126       |
-|        | T, N, K of feat        | 64 tokens, 64             |         |        |           |
+| kernel | M, N, K of each matmul | tile of M, N              | threads | stages |
+|--------|------------------------|---------------------------|---------|--------|
+| neck   | T, N, K of hr0, hr1    | 256 / A tokens, 32 A      | 256     | 3      |
+|        | T, N, K of feat        | 64 tokens, 64             |         |        |
 
 A block has one of the three results; feat's, which have the longest K, begin first. A warp has 32
 columns: of 32 tokens, or for feat of 64. These are four lines of 16, since they share 8 x 2 tokens
@@ -304,7 +304,8 @@ public:
             for (int line = 0; line < OWN; line++)
 #pragma unroll
                 for (int i = 0; i < TILES * 8; i++)
-                    sums[i / 8][line][i / 4 % 2][i % 4] += above[i / 8][0][line / 2][i % 4 / 2 * 2 + i / 4 % 2];
+                    sums[i / 8][line][i / 4 % 2][i % 4] +=
+                        above[i / 8][0][line / 2][i % 4 / 2 * 2 + i / 4 % 2];
             float total[TILES][STORED][2][4];
             add_parts(total, sums);
             store(total, column, warp_part);

@@ -2,12 +2,12 @@
 //
 // Outputs of 3 channels; sm 75 on. Shared memory and registers: f16, f32.
 //
-// | kernel               | tile    | threads | input at a time | shared bytes  | registers |
-// |----------------------|---------|---------|-----------------|---------------|-----------|
-// | preprocess_bicubic_* | 64 x 16 | 256     | 32 rows         | 9 728, 11 264 | 64        |
-// | preprocess_tiles_f16 | 64 x 32 | 256     | all             | 34 880        | 64        |
-// | preprocess_columns_* | 64 x 16 | 256     | 64 columns      | 5 632, 7 168  | 64        |
-// | preprocess_linear_*  | 64 x 16 | 256     | 32 rows         | 24 576        | 72        |
+// | kernel               | tile    | threads | input at a time | shared bytes  |
+// |----------------------|---------|---------|-----------------|---------------|
+// | preprocess_bicubic_* | 64 x 16 | 256     | 32 rows         | 9 728, 11 264 |
+// | preprocess_tiles_f16 | 64 x 32 | 256     | all             | 34 880        |
+// | preprocess_columns_* | 64 x 16 | 256     | 64 columns      | 5 632, 7 168  |
+// | preprocess_linear_*  | 64 x 16 | 256     | 32 rows         | 24 576        |
 //
 // A block makes a tile of 64 x 16 outputs. It resizes the input rows that the tile needs along x into
 // shared memory, a few rows at a time, and adds them up along y in registers: any support fits,

@@ -10,13 +10,13 @@ columns that is a multiple of 8. repvit_block.cu has blocks of few columns in on
 
 T tokens, C channels; sm 80 on. Only the last three are matmuls.
 
-| kernel                                | M, N, K  | tile of M, N | threads | stages | shared bytes      | registers |
-|---------------------------------------|----------|--------------|---------|--------|-------------------|-----------|
-| repvit_sums                           | T, C     |              | 256     |        | 4 096             | 80        |
-| repvit_gate                           | 1, C     |              | 1024    |        | 5 120             | 64        |
-| repvit_dwconv, repvit_dwconv_stride2  | T, C     | 32, 64       | 128     |        | 0                 | 128       |
-| repvit_gemm_gelu                      | any      | 64, 96       | 384     | 1      | 64 x (2 K + 16)   | 128       |
-| repvit_gemm_bias, repvit_gemm_residual| any      | 32, 96       | 384     | 1      | 32 x (2 K + 16)   | 128       |
+| kernel                                | M, N, K  | tile of M, N | threads | stages | shared bytes      |
+|---------------------------------------|----------|--------------|---------|--------|-------------------|
+| repvit_sums                           | T, C     |              | 256     |        | 4 096             |
+| repvit_gate                           | 1, C     |              | 1024    |        | 5 120             |
+| repvit_dwconv, repvit_dwconv_stride2  | T, C     | 32, 64       | 128     |        | 0                 |
+| repvit_gemm_gelu                      | any      | 64, 96       | 384     | 1      | 64 x (2 K + 16)   |
+| repvit_gemm_bias, repvit_gemm_residual| any      | 32, 96       | 384     | 1      | 32 x (2 K + 16)   |
 
 repvit_gemm_*: the tokens of a block lie in shared memory, with their whole depth; packed weights
 (repvit.cuh) go to registers, of which AHEAD steps are under way. Six warps have 16 columns each.
@@ -262,7 +262,8 @@ class Gemm {
             for (int n = 0; n < 2; n++)
                 if (part == 0) {
                     float4 of = load_shared_floats(at + (m * 2 + n) * NEXT);
-                    sums[m][n][0] += of.x, sums[m][n][1] += of.y, sums[m][n][2] += of.z, sums[m][n][3] += of.w;
+                    sums[m][n][0] += of.x, sums[m][n][1] += of.y, sums[m][n][2] += of.z,
+                        sums[m][n][3] += of.w;
                 }
     }
 

@@ -6,13 +6,13 @@ as y's, stay on the multiprocessor. Where columns change (repvit_down_*), the co
 
 T tokens of z with C columns; sm 80 on. The depthwise convolution is no matmul.
 
-| kernel           | M, N, K                                 | tile of T | threads | stages | shared bytes | registers |
-|------------------|-----------------------------------------|-----------|---------|--------|--------------|-----------|
-| repvit_block_48  | T, 96, 48; T, 48, 96                    | 16 x 8    | 384     | 1      | 44 288       | 80        |
-| repvit_block_96  | T, 192, 96; T, 96, 192                  | 8 x 8     | 384     | 1      | 42 464       | 80        |
-| repvit_block_192 | T, 384, 192; T, 192, 384                | 8 x 4     | 384     | 1      | 41 920       | 148       |
-| repvit_down_96   | T, 96, 48; T, 192, 96; T, 96, 192       | 8 x 8     | 384     | 1      | 48 224       | 80        |
-| repvit_down_192  | T, 192, 96; T, 384, 192; T, 192, 384    | 8 x 4     | 384     | 1      | 48 832       | 143       |
+| kernel           | M, N, K                                 | tile of T | threads | stages | shared bytes |
+|------------------|-----------------------------------------|-----------|---------|--------|--------------|
+| repvit_block_48  | T, 96, 48; T, 48, 96                    | 16 x 8    | 384     | 1      | 44 288       |
+| repvit_block_96  | T, 192, 96; T, 96, 192                  | 8 x 8     | 384     | 1      | 42 464       |
+| repvit_block_192 | T, 384, 192; T, 192, 384                | 8 x 4     | 384     | 1      | 41 920       |
+| repvit_down_96   | T, 96, 48; T, 192, 96; T, 96, 192       | 8 x 8     | 384     | 1      | 48 224       |
+| repvit_down_192  | T, 192, 96; T, 384, 192; T, 192, 384    | 8 x 4     | 384     | 1      | 48 832       |
 
 A tile is made of groups of 8 x 4 tokens, and a group has C / 16 warps. A thread convolves two
 channels of tokens in a row. Then a warp has 32 hidden columns of its group's tokens, and last

@@ -5,9 +5,9 @@ image's three channels, GELU, and a second such convolution to the tokens of the
 Both convolutions are matmuls over their taps. T tokens; at most MIDDLE columns between the two and
 WIDTH columns of a token: a stem of fewer has zeros there.
 
-| kernel      | M, N, K                     | tile of T | threads | stages | shared bytes | registers |
-|-------------|-----------------------------|-----------|---------|--------|--------------|-----------|
-| repvit_stem | 4 T, 24, 36; T, 48, 216     | 16 x 8    | 128     | 1      | 48 960       | 128       |
+| kernel      | M, N, K                     | tile of T | threads | stages | shared bytes |
+|-------------|-----------------------------|-----------|---------|--------|--------------|
+| repvit_stem | 4 T, 24, 36; T, 48, 216     | 16 x 8    | 128     | 1      | 48 960       |
 
 A block copies its part of the image, 67 x 35 pixels, to shared memory. A lane of the first matmul
 needs two neighbours of a row in one register. So a row of the kernel has four taps, of which the
@@ -52,7 +52,8 @@ class Stem {
     static constexpr int PAIRS = CHANNELS * 3 * 2;                    // of taps, the weightless ones included
     static constexpr int STEPS = (TAPS * MIDDLE + STEP - 1) / STEP, UNITS = WIDTH / TILE;
     static constexpr int ROUND = 2, AHEAD = ROUND * UNITS;  // steps of a round, and their units under way
-    static constexpr int CHUNKS = MIDDLE / 8, OF_TAPS = TAPS * CHUNKS;  // 16 bytes of a pixel, and of all its taps
+    static constexpr int CHUNKS = MIDDLE / 8,
+                         OF_TAPS = TAPS * CHUNKS;  // 16 bytes of a pixel, and of all its taps
     // Results of the first convolution, and pixels of the image, that a tile is made of. The image's
     // begin with eight, of which the first convolution takes the last three.
     static constexpr int MAP_COLUMNS = COLUMNS * 2 + 1, MAP_LINES = LINES * 2 + 1;
@@ -65,7 +66,8 @@ class Stem {
     static constexpr u32 MAP = CHANNELS * PLANE;
     static_assert(IMAGE_UNITS * 16 <= IMAGE_LINE && IMAGE_LINE / 4 % 32 == 16, "banks of the image's rows");
     static_assert((PLANE - 2 * IMAGE_LINE) / 4 % 32 == 16, "banks of the image's channels");
-    static_assert((COLUMNS + 1) * PIXEL <= ODD && ODD % 128 == 64, "banks of the first convolution's results");
+    static_assert((COLUMNS + 1) * PIXEL <= ODD && ODD % 128 == 64,
+                  "banks of the first convolution's results");
     static_assert(FIRST_STEPS * FIRST_EIGHTS * 2 <= FIRST_WORDS && PAIRS <= FIRST_STEPS * 8, "all weights");
     static_assert(STEPS % ROUND == 0, "whole rounds");
     static_assert(LINES == WARPS * 2 && COLUMNS == 16, "a warp has 32 tokens");
@@ -115,7 +117,8 @@ private:
                 int pixel = first + i * 8 + group, line = pixel / MAP_COLUMNS, column = pixel % MAP_COLUMNS;
                 int y = top * 2 - 1 + line, x = left * 2 - 1 + column;
                 inside[i] = (u32)y < (u32)side && (u32)x < (u32)side;
-                to[i] = shared + MAP + line * MAP_LINE + (column & 1) * ODD + (column >> 1) * PIXEL + quarter * 4;
+                to[i] =
+                    shared + MAP + line * MAP_LINE + (column & 1) * ODD + (column >> 1) * PIXEL + quarter * 4;
                 u32 from = (line < MAP_LINES ? line : 0) * 2 * IMAGE_LINE + column * 4;
 #pragma unroll
                 for (int j = 0; j < FIRST_STEPS * 2; j++)
@@ -147,7 +150,8 @@ private:
     }
 
     /// The warp's tokens in all columns; `ring` has the first weights.
-    __device__ __forceinline__ void project(Sums (&sums)[UNITS], u32 (&ring)[AHEAD][4], const f16* weights) const {
+    __device__ __forceinline__ void project(Sums (&sums)[UNITS], u32 (&ring)[AHEAD][4],
+                                            const f16* weights) const {
         u32 from = shared + MAP + warp * 4 * MAP_LINE + (lane & 15) * PIXEL;
         u32 high = lane >> 4;
 #pragma unroll 1
@@ -203,12 +207,14 @@ public:
         u32 first[FIRST_WORDS / 4][4], ring[AHEAD][4];
         const f16* second = p.second + lane * 8;
 #pragma unroll
-        for (int i = 0; i < FIRST_WORDS / 4; i++) load_weights_early(first[i], p.first + i * PACKED + lane * 8);
+        for (int i = 0; i < FIRST_WORDS / 4; i++)
+            load_weights_early(first[i], p.first + i * PACKED + lane * 8);
 #pragma unroll
         for (int i = 0; i < AHEAD; i++) load_weights_early(ring[i], second + i * PACKED);
         float2 first_bias[FIRST_EIGHTS];
 #pragma unroll
-        for (int n = 0; n < FIRST_EIGHTS; n++) first_bias[n] = load_pair(p.first_bias + n * 8 + (lane & 3) * 2);
+        for (int n = 0; n < FIRST_EIGHTS; n++)
+            first_bias[n] = load_pair(p.first_bias + n * 8 + (lane & 3) * 2);
         dependent_wait();
         dependent_launch();
         fetch_pixels(p);
@@ -217,7 +223,8 @@ public:
         convolve(first, first_bias, p.side / 2);
         Sums sums[UNITS];
 #pragma unroll
-        for (int t = 0; t < UNITS; t++) begin(sums[t], load_floats(p.second_bias + t * TILE + (lane & 3) * 4));
+        for (int t = 0; t < UNITS; t++)
+            begin(sums[t], load_floats(p.second_bias + t * TILE + (lane & 3) * 4));
         block_barrier();
         project(sums, ring, second);
 #pragma unroll

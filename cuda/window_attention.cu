@@ -7,14 +7,14 @@ the map a window holds padding tokens, whose q, k and v are the bias. They are k
 are not needed, and no tile of queries holds them. Pooled: a query is the maximum over 2x2 tokens of
 the window, and the output map has half the side.
 
-| instance                  | columns | queries x keys of a step | shared, 256 keys | registers |
-|---------------------------|---------|--------------------------|------------------|-----------|
-| window_attention_56       | to 56   | 16 x 32                  | 57 344           | 122       |
-| window_attention_72       | to 72   | 16 x 16                  | 73 728           | 128       |
-| window_attention_96       | to 96   | 16 x 16                  | 106 496          | 128       |
-| window_attention_56_wide  | to 56   | 32 x 16                  | 57 344           | 168       |
-| window_attention_72_wide  | to 72   | 32 x 32                  | 73 728           | 236       |
-| window_attention_96_wide  | to 96   | 32 x 32                  | 106 496          | 252       |
+| instance                  | columns | queries x keys of a step | shared, 256 keys |
+|---------------------------|---------|--------------------------|------------------|
+| window_attention_56       | to 56   | 16 x 32                  | 57 344           |
+| window_attention_72       | to 72   | 16 x 16                  | 73 728           |
+| window_attention_96       | to 96   | 16 x 16                  | 106 496          |
+| window_attention_56_wide  | to 56   | 32 x 16                  | 57 344           |
+| window_attention_72_wide  | to 72   | 32 x 32                  | 73 728           |
+| window_attention_96_wide  | to 96   | 32 x 32                  | 106 496          |
 
 All keys and values of a window and head (a "pair") lie in shared memory, copied by `cp.async` from
 the map, 64 keys with their values at a time: matmuls begin with the first of them. Rows have an odd

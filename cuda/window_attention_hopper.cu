@@ -2,11 +2,11 @@
 Window attention for Hopper only (sm_90a): large windows whose queries are not pooled; otherwise as
 window_attention.cu.
 
-| instance                   | columns | queries x keys of a step | shared, 16x16, 14x14 | registers |
-|----------------------------|---------|--------------------------|----------------------|-----------|
-| window_attention_56_hopper | to 56   | 64 x 80                  | 90 176, 69 696       | 122       |
-| window_attention_72_hopper | to 72   | 64 x 64                  | 139 328, 139 328     | 121       |
-| window_attention_96_hopper | to 96   | 64 x 64                  | 129 088, 104 512     | 123       |
+| instance                   | columns | queries x keys of a step | shared, 16x16, 14x14 |
+|----------------------------|---------|--------------------------|----------------------|
+| window_attention_56_hopper | to 56   | 64 x 80                  | 90 176, 69 696       |
+| window_attention_72_hopper | to 72   | 64 x 64                  | 139 328, 139 328     |
+| window_attention_96_hopper | to 96   | 64 x 64                  | 129 088, 104 512     |
 
 A block has a window and head (a "pair"), or part of its queries. Each warpgroup has 64 queries and
 multiplies with `wgmma`; scores and O are in registers, and Q, K and V are read from shared memory

@@ -4,25 +4,19 @@
 #![cfg(target_os = "linux")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command as Process;
 
-use assert_cmd::Command;
 use predicates::str::contains;
 use runtime::engine::open_part;
-use vos::bundle::{Role, Trunk};
+use vos::bundle::Trunk;
 use vos::precision::Precision;
 
-use crate::selftest::fakes::{Engines, Fakes, cublaslt, shared};
-use crate::support::{Frame, bench, column, frames_of, lowest_iou, synth};
+use crate::support::{column, lowest_iou};
 use crate::trunk_bundle::{ENCODER, Yard, bundle};
+use crate::trunk_setting::{PARTS, Setting};
 
-const WEIGHTS: &str = "encoder_trunk.safetensors";
-const PARTS: [Role; 2] = [Role::EncoderCut0, Role::EncoderCut1];
-const STEPS: [Role; 3] = [Role::Prompt, Role::Track, Role::Memory];
 const FRAMES: usize = 3;
-const KERNELS: &str = "onnx/edgetam_mini_64_fp16";
-const WHOLE: &str = "onnx/edgetam_mini_64_fp32";
 
 /// Writes the bundle; none, said aloud, where Python's onnx is not installed.
 fn whole_bundle(place: &Path) -> Option<()> {
@@ -38,48 +32,11 @@ fn whole_bundle(place: &Path) -> Option<()> {
     Some(())
 }
 
-struct Setting {
-    dir: tempfile::TempDir,
-    split: PathBuf,
-    fakes: &'static Fakes,
-    /// The folder of the stand-in for cuBLASLt.
-    products: &'static Path,
+fn setting() -> Option<Setting> {
+    Setting::new(1, FRAMES, whole_bundle)
 }
 
 impl Setting {
-    /// None, said aloud, where there is no compiler or no Python.
-    fn new() -> Option<Self> {
-        let (fakes, products) = (shared()?, cublaslt()?);
-        let dir = tempfile::tempdir().unwrap();
-        whole_bundle(&dir.path().join(KERNELS))?;
-        bundle(&dir.path().join(WHOLE), false);
-        let split = synth(dir.path(), 1, 1, FRAMES);
-        Some(Self { dir, split, fakes, products })
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    /// Engines, with the weights beside them as a build leaves them.
-    fn engines(&self, encoder: &[Role], precision: Precision) {
-        let _ = fs::remove_dir_all(self.path("engines"));
-        let plans: Vec<_> = encoder.iter().chain(&STEPS).map(|role| (*role, "ok")).collect();
-        let engines = Engines::of(&self.path("engines"), &self.path(KERNELS));
-        let dir = engines.write_live(precision, &plans);
-        fs::copy(self.path(KERNELS).join(WEIGHTS), dir.join(WEIGHTS)).unwrap();
-    }
-
-    fn gpu(&self, out: &str) -> Command {
-        let mut command = self.fakes.bench(&self.path("engines"), &self.split, &self.path(out));
-        command.env("SEGTRT_CUBLASLT_LIB", self.products);
-        command
-    }
-
-    fn frames(&self, out: &str) -> Vec<Frame> {
-        frames_of(&self.path(out))
-    }
-
     fn backend(&self, out: &str) -> String {
         column(&self.path(out).join("sav_benchmark_summary.csv"), "backend").remove(0)
     }
@@ -87,10 +44,8 @@ impl Setting {
 
 #[test]
 fn kernels_alone_give_the_masks_of_the_whole() {
-    let Some(setting) = Setting::new() else { return };
-    let mut cpu = bench(&setting.split, &setting.path("cpu"));
-    cpu.arg("--save-masks").arg("--onnx-dir").arg(setting.path(WHOLE));
-    cpu.args(["--imgsz", "64"]).assert().success();
+    let Some(setting) = setting() else { return };
+    setting.run_on_cpu();
     setting.engines(&[], Precision::Fp16);
     let log = setting.path("log");
     setting.gpu("kernels").env("FAKE_CUDA_LOG", &log).assert().success();
@@ -122,7 +77,7 @@ fn kernels_alone_give_the_masks_of_the_whole() {
 /// A recording clears the products' counters once, in front of the stem.
 #[test]
 fn a_recording_of_all_kernels_clears_the_counters_once() {
-    let Some(setting) = Setting::new() else { return };
+    let Some(setting) = setting() else { return };
     setting.engines(&[], Precision::Fp16);
     let log = setting.path("log");
     let recorded = |out: &str, library: &str, flags: &[&str]| {
@@ -143,7 +98,7 @@ fn a_recording_of_all_kernels_clears_the_counters_once() {
 
 #[test]
 fn a_missing_cublaslt_is_said() {
-    let Some(setting) = Setting::new() else { return };
+    let Some(setting) = setting() else { return };
     setting.engines(&[], Precision::Fp16);
     let mut command = setting.gpu("refused");
     command.env("SEGTRT_CUBLASLT_LIB", setting.path("none")).assert().code(1);

@@ -157,6 +157,8 @@ mod trunk_bundle;
 mod trunk_encoder;
 /// The memory attention's keys by a kernel, from weights beside a trunk's.
 mod trunk_keys;
+/// What tests of an encoder with Hiera's blocks run in.
+mod trunk_setting;
 /// A bench over video files: their decoder, and what is left of their frames.
 mod video_clips;
 /// Worker processes: jobs that cannot be handed over, threads that cannot be started.

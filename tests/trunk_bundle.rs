@@ -134,8 +134,9 @@ fn algorithms_of_the_products_are_timed_once_and_kept_with_the_engines() {
         assert!(output.status.success(), "{said}");
         said
     };
-    let told = "of the trunk's 21 matmuls use another algorithm than cuBLASLt 13.1.2";
-    assert!(!build(&["--no-autotune"]).contains("matmuls use another algorithm"));
+    let told =
+        "of 21 matmuls, tried one by one, are faster with another algorithm than cuBLASLt 13.1.2";
+    assert!(!build(&["--no-autotune"]).contains("another algorithm"));
     assert_eq!(yard.manifest().products, None);
     let said = build(&[]);
     assert!(said.contains(told), "{said}");
@@ -144,7 +145,7 @@ fn algorithms_of_the_products_are_timed_once_and_kept_with_the_engines() {
     assert!(kept.products.iter().all(|choice| choice.of == 2 && choice.algorithm < 2));
     // Neither a later call nor one that leaves them alone changes them; another GPU's are made
     // anew, and those of a program with other kernels.
-    assert!(!build(&[]).contains("matmuls use another algorithm"));
+    assert!(!build(&[]).contains("another algorithm"));
     build(&["--no-autotune"]);
     assert_eq!(yard.manifest().products.as_ref(), Some(&kept));
     let mut manifest = yard.manifest();

@@ -3,9 +3,7 @@
 //! and in the pipeline as stem, blocks and neck.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
-use assert_cmd::Command;
 use cuda::cublaslt::{Choice, Choices, PdlKernels};
 use kernels::gemm_shapes;
 use predicates::str::contains;
@@ -13,68 +11,25 @@ use runtime::engine::EngineManifest;
 use vos::bundle::Role;
 use vos::precision::Precision;
 
-use crate::selftest::fakes::{Engines, Fakes, cublaslt, shared};
-use crate::support::{Frame, bench, column, frames_of, lowest_iou, require_onnxruntime, synth};
+use crate::support::{column, lowest_iou, require_onnxruntime};
 use crate::trunk_bundle::bundle;
+use crate::trunk_setting::{PARTS, Setting, WEIGHTS};
 
-const PARTS: [Role; 2] = [Role::EncoderCut0, Role::EncoderCut1];
-const STEPS: [Role; 3] = [Role::Prompt, Role::Track, Role::Memory];
-const WEIGHTS: &str = "encoder_trunk.safetensors";
 /// More than fill a bank of 16 pointers.
 const FRAMES: usize = 20;
-/// The bundle with the trunk, and one of the same model in fp32 without.
-const CUT: &str = "onnx/edgetam_mini_64_fp16";
-const WHOLE: &str = "onnx/edgetam_mini_64_fp32";
 
-struct Setting {
-    dir: tempfile::TempDir,
-    split: PathBuf,
-    fakes: &'static Fakes,
-    /// The folder of the stand-in for cuBLASLt.
-    products: &'static Path,
+/// With engines of stem and neck, and the CPU's masks.
+fn setting() -> Option<Setting> {
+    let setting = Setting::new(2, FRAMES, |place| {
+        bundle(place, true);
+        Some(())
+    })?;
+    setting.run_on_cpu();
+    setting.engines(&PARTS, Precision::Fp32);
+    Some(setting)
 }
 
 impl Setting {
-    /// With engines of stem and neck; none, said aloud, where there is no compiler.
-    fn new() -> Option<Self> {
-        let (fakes, products) = (shared()?, cublaslt()?);
-        let dir = tempfile::tempdir().unwrap();
-        let split = synth(dir.path(), 1, 2, FRAMES);
-        let setting = Self { dir, split, fakes, products };
-        bundle(&setting.path(CUT), true);
-        bundle(&setting.path(WHOLE), false);
-        let mut command = bench(&setting.split, &setting.path("cpu"));
-        command.arg("--save-masks").arg("--onnx-dir").arg(setting.path(WHOLE));
-        command.args(["--imgsz", "64"]).assert().success();
-        setting.engines(&PARTS);
-        Some(setting)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    /// The folder of the engines, with the trunk's weights beside them as a build leaves them.
-    fn engines(&self, encoder: &[Role]) -> PathBuf {
-        let _ = fs::remove_dir_all(self.path("engines"));
-        let plans: Vec<_> = encoder.iter().chain(&STEPS).map(|role| (*role, "ok")).collect();
-        let dir =
-            Engines::of(&self.path("engines"), &self.path(CUT)).write_live(Precision::Fp32, &plans);
-        fs::copy(self.path(CUT).join(WEIGHTS), dir.join(WEIGHTS)).unwrap();
-        dir
-    }
-
-    fn gpu(&self, out: &str) -> Command {
-        let mut command = self.fakes.bench(&self.path("engines"), &self.split, &self.path(out));
-        command.env("SEGTRT_CUBLASLT_LIB", self.products);
-        command
-    }
-
-    /// The frames of all objects, object by object.
-    fn frames(&self, out: &str) -> Vec<Frame> {
-        frames_of(&self.path(out))
-    }
-
     /// The lowest IoU of any frame with the CPU's mask.
     fn against_cpu(&self, out: &str) -> f64 {
         let (expected, found) = (self.frames("cpu"), self.frames(out));
@@ -91,7 +46,7 @@ impl Setting {
 
 #[test]
 fn stem_trunk_and_neck_give_the_masks_of_the_whole() {
-    let Some(setting) = Setting::new() else { return };
+    let Some(setting) = setting() else { return };
     setting.gpu("alone").assert().success();
     let alone = setting.frames("alone");
     let table = setting.path("alone").join("sav_benchmark_summary.csv");
@@ -119,7 +74,7 @@ fn stem_trunk_and_neck_give_the_masks_of_the_whole() {
 
 #[test]
 fn a_steady_frame_has_one_graph_for_the_encoder_and_takes_no_memory() {
-    let Some(setting) = Setting::new() else { return };
+    let Some(setting) = setting() else { return };
     let log = setting.path("log");
     let mut command = setting.gpu("out");
     command.args(["--limit-objects", "1"]).env("FAKE_CUDA_LOG", &log).assert().success();
@@ -142,7 +97,7 @@ fn a_steady_frame_has_one_graph_for_the_encoder_and_takes_no_memory() {
 /// cuBLASLt clears a product's counter before it; a recording does so for all products at once.
 #[test]
 fn a_recording_clears_the_products_counters_once() {
-    let Some(setting) = Setting::new() else { return };
+    let Some(setting) = setting() else { return };
     let log = setting.path("log");
     let mut sizes = Vec::new();
     for (out, library, flags) in [
@@ -167,7 +122,7 @@ fn a_recording_clears_the_products_counters_once() {
 /// The comparison with the CPU must be able to fail.
 #[test]
 fn windows_that_weigh_all_keys_alike_are_found() {
-    let Some(setting) = Setting::new() else { return };
+    let Some(setting) = setting() else { return };
     setting.gpu("out").env("FAKE_FAULT", "windows_weigh_all_keys_alike").assert().success();
     let iou = setting.against_cpu("out");
     assert!(iou < 0.9, "{iou}");
@@ -175,10 +130,10 @@ fn windows_that_weigh_all_keys_alike_are_found() {
 
 #[test]
 fn the_selftest_compares_stem_neck_and_all_of_it() {
-    let Some(setting) = Setting::new() else { return };
+    let Some(setting) = setting() else { return };
     let csv = setting.path("rows.csv");
     // The whole, which a clip would run, must not be taken for its parts.
-    setting.engines(&[Role::Encoder, Role::EncoderCut0, Role::EncoderCut1]);
+    setting.engines(&[Role::Encoder, Role::EncoderCut0, Role::EncoderCut1], Precision::Fp32);
     let selftest = || {
         let mut command = setting.fakes.selftest(&setting.path("engines"));
         command.env("FAKE_TENSORRT_ONNXRUNTIME", require_onnxruntime()).arg("--no-clip");
@@ -206,8 +161,8 @@ fn the_selftest_compares_stem_neck_and_all_of_it() {
 
 #[test]
 fn weights_that_are_missing_or_damaged_and_no_library_are_refused_with_what_to_type() {
-    let Some(setting) = Setting::new() else { return };
-    let path = setting.engines(&PARTS).join(WEIGHTS);
+    let Some(setting) = setting() else { return };
+    let path = setting.engines(&PARTS, Precision::Fp32).join(WEIGHTS);
     let mut bytes = fs::read(&path).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     fs::write(&path, &bytes).unwrap();
@@ -218,7 +173,7 @@ fn weights_that_are_missing_or_damaged_and_no_library_are_refused_with_what_to_t
     let reason = setting.refusal();
     assert!(reason.contains("cannot read") && reason.contains(WEIGHTS), "{reason}");
 
-    setting.engines(&PARTS);
+    setting.engines(&PARTS, Precision::Fp32);
     let mut command = setting.gpu("refused");
     command.env("SEGTRT_CUBLASLT_LIB", setting.path("none")).assert().code(1);
     let reasons = column(&setting.path("refused").join("sav_benchmark_summary.csv"), "reason");
@@ -229,7 +184,7 @@ fn weights_that_are_missing_or_damaged_and_no_library_are_refused_with_what_to_t
 /// The stand-in's second algorithm is made to be wrong: whoever takes it is seen.
 #[test]
 fn kept_algorithms_are_taken_where_library_and_gpu_are_theirs() {
-    let Some(setting) = Setting::new() else { return };
+    let Some(setting) = setting() else { return };
     let dir = setting.path("engines").read_dir().unwrap().next().unwrap().unwrap().path();
     let dir = dir.read_dir().unwrap().next().unwrap().unwrap().path();
     let mut manifest = EngineManifest::read(&dir).unwrap().unwrap();
@@ -266,9 +221,10 @@ fn kept_algorithms_are_taken_where_library_and_gpu_are_theirs() {
 
 #[test]
 fn the_whole_is_taken_where_it_was_built() {
-    let Some(setting) = Setting::new() else { return };
+    let Some(setting) = setting() else { return };
     let log = setting.path("log");
-    let dir = setting.engines(&[Role::Encoder, Role::EncoderCut0, Role::EncoderCut1]);
+    let dir =
+        setting.engines(&[Role::Encoder, Role::EncoderCut0, Role::EncoderCut1], Precision::Fp32);
     fs::remove_file(dir.join(WEIGHTS)).unwrap();
     setting.gpu("whole").env("FAKE_CUDA_LOG", &log).assert().success();
     assert!(setting.against_cpu("whole") == 1.0);

@@ -215,7 +215,8 @@ static void run_block(unsigned threads, std::function<void()> thread) {
     for (unsigned& group : at_group) group = 0;
     for (unsigned i = 0; i < threads; i++) {
         Fiber& f = fibers[i];
-        f.id = i, f.done = f.waited = false, f.thread = block_threads ? i % block_threads : i, f.block = first_block + block_of(i);
+        f.id = i, f.done = f.waited = false, f.thread = block_threads ? i % block_threads : i,
+        f.block = first_block + block_of(i);
     }
     for (unsigned w = 0; w < count; w++) {
         const u32 all = threads - w * 32 < 32 ? (1u << (threads - w * 32)) - 1 : ~0u;

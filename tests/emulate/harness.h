@@ -24,21 +24,33 @@ static float reciprocal(float x) { return (1 - 0x1p-23f) / x; }
 /// A warp's access to shared memory, BYTES a lane. Counted as a conflict: each time that a bank is asked for another of its words
 /// by lanes which the hardware serves at once. `together`: false where only a part of the lanes come here, which are not counted.
 template <int BYTES> static void* shared_bytes(u32 address, bool together = true) {
-    if (address % BYTES || address + BYTES > memory.size()) { printf("bad access to shared memory\n"); exit(1); }
+    if (address % BYTES || address + BYTES > memory.size()) {
+        printf("bad access to shared memory\n");
+        exit(1);
+    }
     if (together) collective(&address, [](Fiber* f) {
         for (int first = 0; first < 32; first += 128 / BYTES) {
             u32 words[32], count = 0; int of_bank[32] = {0}, most = 1;
             for (int l = first; l < first + 128 / BYTES; l++) for (int i = 0; i < BYTES; i += 4) {
                 u32 word = (*(u32*)f[l].args + i) / 4;
-                if (std::find(words, words + count, word) == words + count) words[count++] = word, most = std::max(most, ++of_bank[word % 32]);
+                if (std::find(words, words + count, word) == words + count)
+                    words[count++] = word, most = std::max(most, ++of_bank[word % 32]);
             }
             loads++, conflicts += most - 1;
         }
     });
     return &memory[address];
 }
-template <class T> static T shared_value(u32 a, bool together = true) { T r; memcpy(&r, shared_bytes<sizeof(T)>(a, together), sizeof r); return r; }
-template <class T> static void store_shared_value(u32 a, T x, bool together = true) { memcpy(shared_bytes<sizeof(T)>(a, together), &x, sizeof x); }
+template <class T>
+static T shared_value(u32 a, bool together = true) {
+    T r;
+    memcpy(&r, shared_bytes<sizeof(T)>(a, together), sizeof r);
+    return r;
+}
+template <class T>
+static void store_shared_value(u32 a, T x, bool together = true) {
+    memcpy(shared_bytes<sizeof(T)>(a, together), &x, sizeof x);
+}
 
 // ---- tensors ----
 
@@ -47,7 +59,11 @@ static std::map<const char*, const char*> tensors;
 /// `from`, if that many bytes of one tensor begin there.
 static const void* inside(const void* from, size_t bytes) {
     auto next = tensors.upper_bound((const char*)from);
-    if ((size_t)from % bytes || next == tensors.begin() || (const char*)from + bytes > std::prev(next)->second) { printf("beyond a tensor, or misaligned\n"); exit(1); }
+    if ((size_t)from % bytes || next == tensors.begin() ||
+        (const char*)from + bytes > std::prev(next)->second) {
+        printf("beyond a tensor, or misaligned\n");
+        exit(1);
+    }
     return from;
 }
 static void stop_beyond(int) {
@@ -64,13 +80,19 @@ template <class T> struct Tensor {
         static const bool watched = signal(SIGSEGV, stop_beyond) != SIG_ERR;
         const size_t own = (n * sizeof(T) + 15) / 16 * 16, bytes = (own + PAGE - 1) / PAGE * PAGE + PAGE;
         mapped = bytes + PAGE;
-        all = (unsigned char*)mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (!watched || all == MAP_FAILED || mprotect(all + bytes, PAGE, PROT_NONE)) { printf("no memory\n"); exit(1); }
+        all =
+            (unsigned char*)mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (!watched || all == MAP_FAILED || mprotect(all + bytes, PAGE, PROT_NONE)) {
+            printf("no memory\n");
+            exit(1);
+        }
         first = (T*)(all + bytes - own);
         std::fill((T*)all, (T*)(all + bytes), nothing);
         tensors[(char*)first] = (char*)(first + n);
     }
-    Tensor(const Tensor& other) : Tensor(other.count, other.nothing) { std::copy_n(other.first, count, first); }
+    Tensor(const Tensor& other) : Tensor(other.count, other.nothing) {
+        std::copy_n(other.first, count, first);
+    }
     Tensor& operator=(const Tensor&) = delete;
     ~Tensor() { tensors.erase((char*)first), munmap(all, mapped); }
     T* data() { return first; }
@@ -81,14 +103,19 @@ template <class T> struct Tensor {
     /// How many elements around the tensor were written.
     long beyond() const {
         long n = 0;
-        for (T* t = (T*)all; t < (T*)(all + mapped - PAGE); t++) n += (t < first || t >= first + count) && memcmp(t, &nothing, sizeof nothing);
+        for (T* t = (T*)all; t < (T*)(all + mapped - PAGE); t++)
+            n += (t < first || t >= first + count) && memcmp(t, &nothing, sizeof nothing);
         return n;
     }
     /// Whether `n` elements begin there, aligned as one access to them must be.
-    bool holds(const void* to, size_t n) const { return (size_t)to % (n * sizeof(T)) == 0 && (T*)to >= first && (T*)to + n <= first + count; }
+    bool holds(const void* to, size_t n) const {
+        return (size_t)to % (n * sizeof(T)) == 0 && (T*)to >= first && (T*)to + n <= first + count;
+    }
 };
 static std::normal_distribution<float> normal;
-static auto halves(float scale, float mean = 0) { return [=](size_t) { return tohalf(normal(rng) * scale + mean); }; }
+static auto halves(float scale, float mean = 0) {
+    return [=](size_t) { return tohalf(normal(rng) * scale + mean); };
+}
 static auto floats(float scale, float mean = 0) { return [=](size_t) { return normal(rng) * scale + mean; }; }
 struct Reals : Tensor<float> {
     Reals(size_t n) : Tensor(n, NAN) {}
@@ -115,7 +142,10 @@ template <class T> struct Stored {
 
 /// Of the next launch: what the kernel or one before it writes. Each thread must wait before it touches that.
 static std::vector<Region> dependent_on;
-template <class... T> static void depends_on(T&... tensors) { dependent_on = {Region{tensors.data(), tensors.count * sizeof tensors[0]}...}; }
+template <class... T>
+static void depends_on(T&... tensors) {
+    dependent_on = {Region{tensors.data(), tensors.count * sizeof tensors[0]}...};
+}
 
 /// One block, as blockIdx says: with `bytes` of shared memory that begins at 1024 and holds nothing but NaNs.
 template <class F> static void one_block(int threads, u32 bytes, F kernel) {
@@ -133,16 +163,19 @@ template <class F> static void one_block(int threads, u32 bytes, F kernel) {
 template <class F> static void launch(Dim grid, int threads, u32 bytes, F kernel, unsigned every = 1) {
     gridDim = grid, blockDim = {(unsigned)threads, 1, 1};
     unsigned at = 0, last = grid.x * grid.y * grid.z - 1;
-    for (unsigned z = 0; z < grid.z; z++) for (unsigned y = 0; y < grid.y; y++) for (unsigned x = 0; x < grid.x; x++, at++) {
-        if (at % every && at != last) continue;
-        blockIdx = {x, y, z}, one_block(threads, bytes, kernel);
-    }
+    for (unsigned z = 0; z < grid.z; z++)
+        for (unsigned y = 0; y < grid.y; y++)
+            for (unsigned x = 0; x < grid.x; x++, at++) {
+                if (at % every && at != last) continue;
+                blockIdx = {x, y, z}, one_block(threads, bytes, kernel);
+            }
     dependent_on.clear();
 }
 
 /// The same of a kernel whose shared memory is an S.
 template <class S, class F> static void launch_with(Dim grid, int threads, F kernel) {
-    std::vector<unsigned char> bytes(sizeof(S) + alignof(S)); S& shared = *(S*)(((size_t)bytes.data() + alignof(S) - 1) / alignof(S) * alignof(S));
+    std::vector<unsigned char> bytes(sizeof(S) + alignof(S));
+    S& shared = *(S*)(((size_t)bytes.data() + alignof(S) - 1) / alignof(S) * alignof(S));
     long begun = -1;
     launch(grid, threads, 0, [&] {
         const long block = ((long)blockIdx.z * grid.y + blockIdx.y) * grid.x + blockIdx.x;
@@ -191,7 +224,11 @@ static void verdict(bool bad, long known = 0) {
 // ---- references ----
 
 static double gelu64(double x) { return 0.5 * x * erfc(-x / sqrt(2)); }
-static double dot(const double* a, const double* b, int n) { double s = 0; for (int i = 0; i < n; i++) s += a[i] * b[i]; return s; }
+static double dot(const double* a, const double* b, int n) {
+    double s = 0;
+    for (int i = 0; i < n; i++) s += a[i] * b[i];
+    return s;
+}
 /// A row less its mean, by its deviation, times a weight and plus a bias.
 static void normalize64(double* x, int n, const float* weight, const float* bias, double epsilon) {
     double mean = 0, square = 0;

@@ -56,9 +56,13 @@ static Copies& my_copies() {
 static std::vector<unsigned char> unpublished;
 static void land(const Copy& c) {
     if (c.to % c.bytes || c.to + c.bytes > memory.size() || ((size_t)c.from % c.bytes)) stop("bad copy");
-    if (c.valid) memcpy(&memory[c.to], c.early ? c.then : c.from, c.bytes); else memset(&memory[c.to], 0, c.bytes);
+    if (c.valid)
+        memcpy(&memory[c.to], c.early ? c.then : c.from, c.bytes);
+    else
+        memset(&memory[c.to], 0, c.bytes);
 #ifdef HOPPER
-    unpublished.resize(memory.size()), memset(&unpublished[c.to], 1, c.bytes), my_copies().landed.push_back(c);
+    unpublished.resize(memory.size()), memset(&unpublished[c.to], 1, c.bytes),
+        my_copies().landed.push_back(c);
 #endif
 }
 static void copy(u32 to, const void* from, int bytes, bool valid) {
@@ -68,7 +72,9 @@ static void copy(u32 to, const void* from, int bytes, bool valid) {
     if (late) my_copies().open.push_back(c); else land(c);
 }
 static void copy16(u32 to, const void* from, bool valid) { copy(to, from, 16, valid); }
-static void copy16_if(bool wanted, u32 to, const void* from, bool valid) { if (wanted) copy(to, from, 16, valid); }
+static void copy16_if(bool wanted, u32 to, const void* from, bool valid) {
+    if (wanted) copy(to, from, 16, valid);
+}
 static void copy4(u32 to, const void* from, bool valid) { copy(to, from, 4, valid); }
 static void copies_commit() {
     if (!late) return;
@@ -104,7 +110,8 @@ static void load_matrices_of(u32 (&r)[4], u32 address, bool transposed) {
                 u32& to = ((Load*)f[l].args)->r[i];
                 // Transposed, a lane has two rows of column l / 4.
                 const u32 *two = rows[l % 4 * 2], at = l / 8, low = l / 4 % 2 * 16;
-                to = !transposed ? rows[l / 4][l % 4] : (two[at] >> low & 0xffff) | (two[4 + at] >> low) << 16;
+                to =
+                    !transposed ? rows[l / 4][l % 4] : (two[at] >> low & 0xffff) | (two[4 + at] >> low) << 16;
             }
         }
     });
@@ -120,7 +127,8 @@ struct Fragments {
     alignas(64) float a_low[4][32], a_high[4][32], b_low[2][32], b_high[2][32], c[16][8];
 };
 static void to_floats(const u32* from, float* low, float* high, int count) {
-    for (int i = 0; i < count; i++) low[i] = host_from_half((uint16_t)from[i]), high[i] = host_from_half((uint16_t)(from[i] >> 16));
+    for (int i = 0; i < count; i++)
+        low[i] = host_from_half((uint16_t)from[i]), high[i] = host_from_half((uint16_t)(from[i] >> 16));
 }
 /// Products of halves are exact in floats, so that a fused multiplication changes nothing.
 WITH_AVX2 static void multiply_fragments(Fragments& x) {
@@ -156,7 +164,10 @@ static void multiply_add(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
     });
 }
 /// c[16x8] += a[16x8] b[8x8]: the product above with zeros for the rest.
-static void multiply_add_eight(float (&c)[4], const u32 (&a)[4], u32 b) { const u32 first[4] = {a[0], a[1], 0, 0}; multiply_add(c, first, b, 0); }
+static void multiply_add_eight(float (&c)[4], const u32 (&a)[4], u32 b) {
+    const u32 first[4] = {a[0], a[1], 0, 0};
+    multiply_add(c, first, b, 0);
+}
 
 // ---- lanes and barriers ----
 
@@ -165,7 +176,9 @@ static float power_of_two(float x) { return exp2f(x); }
 static float shared_float(u32 a) { float r; memcpy(&r, &memory[a], 4); return r; }
 template <class T> static T from_lane(T x, int mask) {
     struct Lane { T x, r; } own{x, {}};
-    collective(&own, [&](Fiber* f) { for (int l = 0; l < 32; l++) ((Lane*)f[l].args)->r = ((Lane*)f[l ^ mask].args)->x; });
+    collective(&own, [&](Fiber* f) {
+        for (int l = 0; l < 32; l++) ((Lane*)f[l].args)->r = ((Lane*)f[l ^ mask].args)->x;
+    });
     return own.r;
 }
 static u32 word_from_lane(u32 x, int mask) { return from_lane(x, mask); }
@@ -190,8 +203,14 @@ using std::min;
 template <class T> static T __ldcg(const T* p) { return *p; }
 struct Turn { int arrived = 0, generation = 0; Waiting waiting; };
 static Turn turns[128];
-static void turn_arrive(int b, int count) { if (++turns[b].arrived == count) turns[b].arrived = 0, turns[b].generation++, turns[b].waiting.wake(); }
-static void turn_join(int b, int count) { const int g = turns[b].generation; turn_arrive(b, count); while (turns[b].generation == g) turns[b].waiting.wait(); }
+static void turn_arrive(int b, int count) {
+    if (++turns[b].arrived == count) turns[b].arrived = 0, turns[b].generation++, turns[b].waiting.wake();
+}
+static void turn_join(int b, int count) {
+    const int g = turns[b].generation;
+    turn_arrive(b, count);
+    while (turns[b].generation == g) turns[b].waiting.wait();
+}
 static void forget_turns() { for (Turn& t : turns) t.arrived = t.generation = 0, t.waiting.threads.clear(); }
 #ifdef HOPPER
 #include "wgmma.h"

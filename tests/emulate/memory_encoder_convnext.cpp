@@ -47,8 +47,9 @@ static void spread(int grid, bool late_copies, float mean, int stride = 1, float
     compare(what, y, wanted, computed, nullptr, late_copies, SPREAD_LIMIT);
 }
 
-/// `score`: null for memory_encoder_convnext_mlp. `hidden`: how large the hidden columns are before they are activated. `wide`: in tiles of 128 tokens.
-struct Case { int tokens; bool late_copies; float hidden; const float* score; bool in_place; int stride; bool wide = false; };
+/// `score`: null for memory_encoder_convnext_mlp. `hidden`: how large the hidden columns are before
+/// they are activated. `large`: tiles of 128 tokens, not of 32.
+struct Case { int tokens; bool late_copies; float hidden; const float* score; bool in_place; int stride; bool large = false; };
 
 static void mix(Case c) {
     late = c.late_copies;
@@ -59,10 +60,10 @@ static void mix(Case c) {
     Halves& out = c.in_place ? x : apart;
     std::vector<bool> computed(tokens);
     depends_on(y, x, score, apart);
-    const unsigned tile = c.wide ? wide::WIDE_TOKENS : MIX_TOKENS;
-    launch({(tokens + tile - 1) / tile, 1, 1}, c.wide ? wide::WIDE_THREADS : MIX_THREADS, c.wide ? wide::WIDE_SHARED : MIX_SHARED, [&] {
+    const unsigned tile = c.large ? tiles128::TILE_128_TOKENS : MIX_TOKENS;
+    launch({(tokens + tile - 1) / tile, 1, 1}, c.large ? tiles128::TILE_128_THREADS : MIX_THREADS, c.large ? tiles128::TILE_128_SHARED : MIX_SHARED, [&] {
         if (threadIdx.x == 0) for (unsigned i = blockIdx.x * tile; i < blockIdx.x * tile + tile && i < (unsigned)tokens; i++) computed[i] = true;
-        if (c.wide) wide::Wide().run({y.data(), x.data(), up.data(), up_bias.data(), down.data(), down_bias.data(), out.data(), c.score ? out_weight.data() : nullptr, out_bias.data(), score.data(), absent.data(), tokens}, 1024);
+        if (c.large) tiles128::Tile128Mlp().run({y.data(), x.data(), up.data(), up_bias.data(), down.data(), down_bias.data(), out.data(), c.score ? out_weight.data() : nullptr, out_bias.data(), score.data(), absent.data(), tokens}, 1024);
         else if (c.score) Mix<true>().run({y.data(), x.data(), up.data(), up_bias.data(), down.data(), down_bias.data(), nullptr, tokens, out_weight.data(), out_bias.data(), score.data(), absent.data(), out.data()}, 1024);
         else Mix<false>().run({y.data(), x.data(), up.data(), up_bias.data(), down.data(), down_bias.data(), out.data(), tokens}, 1024);
     }, c.stride);
@@ -89,7 +90,7 @@ static void mix(Case c) {
     }
     char what[120], how[40] = "";
     if (c.score) snprintf(how, sizeof how, ", score %g", *c.score);
-    snprintf(what, sizeof what, "memory_%s%s, %d tokens, hidden of about %g%s%s", c.score ? "last" : "mix", c.wide ? " of 128" : "", tokens, c.hidden, how, c.in_place ? ", in place" : "");
+    snprintf(what, sizeof what, "memory_%s%s, %d tokens, hidden of about %g%s%s", c.score ? "last" : "mix", c.large ? " of 128" : "", tokens, c.hidden, how, c.in_place ? ", in place" : "");
     compare(what, out, wanted, computed, c.in_place ? &before : nullptr, c.late_copies, c.score ? LAST_LIMIT : MIX_LIMIT);
 }
 

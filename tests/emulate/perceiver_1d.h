@@ -1,7 +1,13 @@
 // cuda/perceiver_1d.cu for the CPU: after machine.h, the primitives and the sections of the source.
 static u32 zero_behind_barrier() { block_barrier(); return 0; }
-static void load_unit(u32 (&r)[4], const f16* from) { if ((size_t)from % 16) printf("misaligned\n"), exit(1); memcpy(r, from, 16); }
-static float4 load_floats(const float* from) { if ((size_t)from % 16) printf("misaligned\n"), exit(1); return *(const float4*)from; }
+static void load_unit(u32 (&r)[4], const f16* from) {
+    if ((size_t)from % 16) printf("misaligned\n"), exit(1);
+    memcpy(r, from, 16);
+}
+static float4 load_floats(const float* from) {
+    if ((size_t)from % 16) printf("misaligned\n"), exit(1);
+    return *(const float4*)from;
+}
 static void load_shared(u32 (&r)[4], u32 a) { memcpy(r, shared_bytes<16>(a), 16); }
 static void store_shared(u32 a, const u32 (&r)[4]) { memcpy(shared_bytes<16>(a), r, 16); }
 static float4 load_shared_floats(u32 a) { return shared_value<float4>(a); }

@@ -6,7 +6,8 @@ static u32 transposed(u32 a) {
     collective(&own, [&](Fiber* f) {
         // Row r, column c is half c % 2 of lane 4 r + c / 2.
         auto at = [&](int r, int c) { return ((Lane*)f[4 * r + c / 2].args)->a >> 16 * (c & 1) & 0xffff; };
-        for (int l = 0; l < 32; l++) ((Lane*)f[l].args)->r = at(l % 4 * 2, l / 4) | at(l % 4 * 2 + 1, l / 4) << 16;
+        for (int l = 0; l < 32; l++)
+            ((Lane*)f[l].args)->r = at(l % 4 * 2, l / 4) | at(l % 4 * 2 + 1, l / 4) << 16;
     });
     return own.r;
 }

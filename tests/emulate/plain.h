@@ -15,8 +15,16 @@ template <int BYTES> static void* shared_bytes(u32 address, bool = true) {
     if (address % BYTES || address + BYTES > memory.size()) stop("bad access to shared memory");
     return &memory[address];
 }
-template <class T> static T shared_value(u32 a, bool = true) { T r; memcpy(&r, shared_bytes<sizeof(T)>(a), sizeof r); return r; }
-template <class T> static void store_shared_value(u32 a, T x, bool = true) { memcpy(shared_bytes<sizeof(T)>(a), &x, sizeof x); }
+template <class T>
+static T shared_value(u32 a, bool = true) {
+    T r;
+    memcpy(&r, shared_bytes<sizeof(T)>(a), sizeof r);
+    return r;
+}
+template <class T>
+static void store_shared_value(u32 a, T x, bool = true) {
+    memcpy(shared_bytes<sizeof(T)>(a), &x, sizeof x);
+}
 static const void* inside(const void* from, size_t bytes) {
     if ((size_t)from % bytes) stop("misaligned");
     return from;

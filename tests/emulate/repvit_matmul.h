@@ -1,7 +1,12 @@
 // What cuda/repvit.cu and cuda/repvit_block.cu share, for the CPU: after machine.h, the primitives and cuda/repvit.cuh's matmul.
 #include "../../cuda/f16x2.cuh"
 #include "../../cuda/gelu.cuh"
-template <class T> static T aligned(const void* from) { T r; memcpy(&r, inside(from, sizeof r), sizeof r); return r; }
+template <class T>
+static T aligned(const void* from) {
+    T r;
+    memcpy(&r, inside(from, sizeof r), sizeof r);
+    return r;
+}
 static float2 load_pair(const float* from) { return aligned<float2>(read_only(from)); }
 static float4 load_floats(const float* from) { return aligned<float4>(read_only(from)); }
 static float load_float(const float* from) { return aligned<float>(read_only(from)); }

@@ -18,12 +18,17 @@ static Unit unit_of(u64 descriptor, u32 block, u32 offset) {
     a ^= (a >> 7 & 7) << 4;
     Unit unit;
     if (a + 16 > memory.size()) stop("a product reads beyond shared memory");
-    if (a + 16 <= unpublished.size()) for (int i = 0; i < 16; i++) if (unpublished[a + i]) stop("a product reads what is not published");
+    if (a + 16 <= unpublished.size())
+        for (int i = 0; i < 16; i++)
+            if (unpublished[a + i]) stop("a product reads what is not published");
     return memcpy(&unit, &memory[a], 16), unit;
 }
 static u32 stride_of(u64 descriptor, int bit) { return (u32)(descriptor >> bit & 0x3fff) << 4; }
-WITH_AVX2 static void multiply_rows(const float (&a)[64][16], const float (&b)[16][256], float (&d)[64][256], int n) {
-    for (int r = 0; r < 64; r++) for (int k = 0; k < 16; k++) for (int j = 0; j < n; j++) d[r][j] += a[r][k] * b[k][j];
+WITH_AVX2 static void multiply_rows(const float (&a)[64][16], const float (&b)[16][256], float (&d)[64][256],
+                                    int n) {
+    for (int r = 0; r < 64; r++)
+        for (int k = 0; k < 16; k++)
+            for (int j = 0; j < n; j++) d[r][j] += a[r][k] * b[k][j];
 }
 static void execute(Op* const (&op)[128], unsigned id) {
     static float A[64][16], B[16][256], D[64][256];
@@ -31,8 +36,12 @@ static void execute(Op* const (&op)[128], unsigned id) {
     const Op& first = *op[0];
     const int n = first.n;
     if (n % 8 || n > 256) stop("bad product");
-    for (int l = 1; l < 128; l++) if (op[l]->db != first.db || op[l]->keys != first.keys || op[l]->da != first.da || op[l]->add != first.add) stop("lanes differ");
-    const u32 step_a = stride_of(first.da, 32), step_b = stride_of(first.db, 32), next_b = stride_of(first.db, 16);
+    for (int l = 1; l < 128; l++)
+        if (op[l]->db != first.db || op[l]->keys != first.keys || op[l]->da != first.da ||
+            op[l]->add != first.add)
+            stop("lanes differ");
+    const u32 step_a = stride_of(first.da, 32), step_b = stride_of(first.db, 32),
+              next_b = stride_of(first.db, 16);
     for (int k = 0; first.keys && k < 2; k++) {
         for (int j = 0; j < n; j++) {
             const Unit unit = unit_of(first.db, block, j / 8 * step_b + j % 8 * 128 + k * 16);
@@ -44,14 +53,19 @@ static void execute(Op* const (&op)[128], unsigned id) {
         }
     }
     if (!first.keys) {
-        for (int k = 0; k < 16; k++) for (int j = 0; j < n; j += 8) {
-            const Unit unit = unit_of(first.db, block, k / 8 * step_b + k % 8 * 128 + j / 64 * next_b + j % 64 * 2);
-            for (int i = 0; i < 8; i++) B[k][j + i] = half(unit.x[i]);
-        }
+        for (int k = 0; k < 16; k++)
+            for (int j = 0; j < n; j += 8) {
+                const Unit unit =
+                    unit_of(first.db, block, k / 8 * step_b + k % 8 * 128 + j / 64 * next_b + j % 64 * 2);
+                for (int i = 0; i < 8; i++) B[k][j + i] = half(unit.x[i]);
+            }
     }
     if (first.a) {
-        for (int l = 0; l < 128; l++) for (int i = 0; i < 4; i++) for (int e = 0; e < 2; e++)
-            A[l / 32 * 16 + l % 32 / 4 + (i & 1) * 8][l % 4 * 2 + e + (i >> 1) * 8] = half(op[l]->a[i] >> (16 * e));
+        for (int l = 0; l < 128; l++)
+            for (int i = 0; i < 4; i++)
+                for (int e = 0; e < 2; e++)
+                    A[l / 32 * 16 + l % 32 / 4 + (i & 1) * 8][l % 4 * 2 + e + (i >> 1) * 8] =
+                        half(op[l]->a[i] >> (16 * e));
     }
     // A lane has two columns of each eight, of two rows.
     const auto with = [&](auto move) {
@@ -67,15 +81,30 @@ static void execute(Op* const (&op)[128], unsigned id) {
 }
 static void product(Op op) {
     if (late_products) { pending[me->id].push_back(op); return; }
-    group_collective(&op, [](Fiber* f) { Op* ops[128]; for (int l = 0; l < 128; l++) ops[l] = (Op*)f[l].args; execute(ops, f[0].id); });
+    group_collective(&op, [](Fiber* f) {
+        Op* ops[128];
+        for (int l = 0; l < 128; l++) ops[l] = (Op*)f[l].args;
+        execute(ops, f[0].id);
+    });
 }
-template <int R> static void wgmma_ss(float (&d)[R], u64 a, u64 b, int add) { product({d, R * 2, 0, a, b, add, true}); }
-template <int R> static void wgmma_rs_rows(float (&d)[R], const u32 (&a)[4], u64 b, int add) { product({d, R * 2, a, 0, b, add, true}); }
-template <int R> static void wgmma_rs(float (&d)[R], const u32 (&a)[4], u64 b) { product({d, R * 2, a, 0, b, 1, false}); }
+template <int R>
+static void wgmma_ss(float (&d)[R], u64 a, u64 b, int add) {
+    product({d, R * 2, 0, a, b, add, true});
+}
+template <int R>
+static void wgmma_rs_rows(float (&d)[R], const u32 (&a)[4], u64 b, int add) {
+    product({d, R * 2, a, 0, b, add, true});
+}
+template <int R>
+static void wgmma_rs(float (&d)[R], const u32 (&a)[4], u64 b) {
+    product({d, R * 2, a, 0, b, 1, false});
+}
 static void pdl_wait() { wait_for_all(); }
 static void pdl_launch_dependents() {}
 static void wgmma_fence() {}
-static void wgmma_commit() { if (late_products) queue[me->id].push_back(pending[me->id]), pending[me->id].clear(); }
+static void wgmma_commit() {
+    if (late_products) queue[me->id].push_back(pending[me->id]), pending[me->id].clear();
+}
 template <int LATEST> static void wgmma_wait() {
     if (!late_products) return;
     int dummy;
@@ -92,7 +121,9 @@ template <int LATEST> static void wgmma_wait() {
     });
 }
 template <int N> static void settle(float (&)[N]) {}
-static void before_waiting(const float (&sum)[2], u32) { if (sum[0] < 0 || sum[1] < 0) stop("weights below 0"); }
+static void before_waiting(const float (&sum)[2], u32) {
+    if (sum[0] < 0 || sum[1] < 0) stop("weights below 0");
+}
 static void copies_publish() {
     auto& landed = my_copies().landed;
     for (const Copy& c : landed) memset(&unpublished[c.to], 0, c.bytes);
@@ -101,7 +132,10 @@ static void copies_publish() {
 
 struct Barrier { int count, left, phase; long bytes; Waiting waiting; };
 static std::map<u32, Barrier> barriers;
-static void barrier_create(u32 b, int n) { if (b % 8) stop("a misaligned barrier"); barriers[b] = {n, n, 0, 0, {}}; }
+static void barrier_create(u32 b, int n) {
+    if (b % 8) stop("a misaligned barrier");
+    barriers[b] = {n, n, 0, 0, {}};
+}
 static void barrier_step(Barrier& x, int arrivals, long bytes) {
     x.left -= arrivals, x.bytes += bytes;
     if (x.left < 0) stop("more arrivals than a phase has");

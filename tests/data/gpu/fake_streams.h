@@ -12,9 +12,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_CONTEXT = 201,
-       INVALID_PTX = 218, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700,
-       CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_UNJOINED = 904, CAPTURE_ISOLATION = 905 };
+enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_DEVICE = 101,
+       INVALID_CONTEXT = 201, INVALID_PTX = 218, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600,
+       ILLEGAL_ADDRESS = 700, CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_UNJOINED = 904,
+       CAPTURE_ISOLATION = 905 };
 enum { BLOCKS = 4096, WORK = 128, STREAMS = 64, PARAMETERS = 24, RUSHED = 9 };
 enum kind { HOST, DEVICE, KERNEL, COPY, STAGED, FILL, RECORD, WAIT, TAKEN_OUT };
 
@@ -107,7 +108,8 @@ static int inside(const void* from, size_t size) {
 static int pinned(const void* from, size_t size) {
     const char* at = from;
     for (int i = 0; i < BLOCKS; i++)
-        if (blocks[i].on_host && blocks[i].at && at >= blocks[i].at && at + size <= blocks[i].at + blocks[i].size)
+        if (blocks[i].on_host && blocks[i].at && at >= blocks[i].at &&
+            at + size <= blocks[i].at + blocks[i].size)
             return 1;
     return 0;
 }
@@ -138,7 +140,8 @@ static int lose_device(void) {
 
 // ---- work
 
-typedef void emulate_fn(const void*, const unsigned*, unsigned, unsigned, void**, const struct region*, size_t);
+typedef void emulate_fn(const void*, const unsigned*, unsigned, unsigned, void**, const struct region*,
+                        size_t);
 typedef int parameters_fn(const void*);
 typedef unsigned written_fn(const void*);
 static void* kernels(const char* name) {
@@ -159,7 +162,9 @@ static void add_written(struct stream* s, const struct op* op) {
     for (int i = 0; i < PARAMETERS; i++) {
         char* at = (char*)op->words[i];
         for (int b = 0; bits >> i & 1 && b < BLOCKS; b++) {
-            if (!blocks[b].at || blocks[b].on_host || at < blocks[b].at || at >= blocks[b].at + blocks[b].size) continue;
+            if (!blocks[b].at || blocks[b].on_host || at < blocks[b].at ||
+                at >= blocks[b].at + blocks[b].size)
+                continue;
             const struct region found = {at, (size_t)(blocks[b].at + blocks[b].size - at)};
             int of = 0;
             while (of < s->regions && s->written[of].at != at) of++;
@@ -170,7 +175,8 @@ static void add_written(struct stream* s, const struct op* op) {
 }
 /// Why a kernel cannot be launched as dependent, or null: it must wait itself, behind a kernel of this stream.
 static const char* no_dependent(struct stream* s, int waits) {
-    return !waits ? "its PTX has no wait" : !s || (s->pushed != KERNEL && s->pushed != DEVICE) ? "no kernel is in front of it" : NULL;
+    if (!waits) return "its PTX has no wait";
+    return !s || (s->pushed != KERNEL && s->pushed != DEVICE) ? "no kernel is in front of it" : NULL;
 }
 static void perform(struct stream* s, struct op* op) {
     void* values[PARAMETERS];
@@ -182,7 +188,8 @@ static void perform(struct stream* s, struct op* op) {
             for (int i = 0; i < PARAMETERS; i++) values[i] = &op->words[i];
             if (s && !op->dependent) s->regions = 0;
             if (s) add_written(s, op);
-            ((emulate_fn*)kernels("emulate"))(op->arg, op->grid, op->threads, op->shared, values, op->dependent ? s->written : NULL,
+            ((emulate_fn*)kernels("emulate"))(op->arg, op->grid, op->threads, op->shared, values,
+                                              op->dependent ? s->written : NULL,
                                               op->dependent ? (size_t)s->regions : 0);
             break;
         case STAGED:
@@ -249,7 +256,8 @@ static int push(struct stream* s, struct op op) {
     s->pushed = op.kind;
     if (s->capturing) {
         struct stream* origin = s->origin ? s->origin : s;
-        if (s->capturing < 0 || origin->capturing < 0 || origin->recorded.count == WORK) return CAPTURE_INVALIDATED;
+        if (s->capturing < 0 || origin->capturing < 0 || origin->recorded.count == WORK)
+            return CAPTURE_INVALIDATED;
         op.aside = s != origin, s->work++;
         origin->recorded.work[origin->recorded.count++] = op;
         return OK;

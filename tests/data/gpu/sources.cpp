@@ -32,7 +32,7 @@ namespace join {
 namespace blocks {
 #include "../../emulate/memory_encoder_convnext.h"
 #include "memory_encoder_convnext.cu.instances"
-namespace wide {
+namespace tiles128 {
 #include "memory_encoder_convnext_128.cu.instances"
 }
 }  // namespace blocks
@@ -99,7 +99,7 @@ static const Kernel KERNELS[] = {
     SOURCE(blocks, memory_encoder_dwconv7x7),
     SOURCE(blocks, memory_encoder_convnext_mlp),
     SOURCE(blocks, memory_encoder_convnext_mlp_proj),
-    SOURCE(blocks::wide, memory_encoder_convnext_mlp_128),
+    SOURCE(blocks::tiles128, memory_encoder_convnext_mlp_128),
     SOURCE(latents, perceiver_1d_cross_attn),
     SOURCE(latents, perceiver_1d_mlp),
     SOURCE(latents, perceiver_1d_self_attn),

@@ -26,7 +26,8 @@ static void run(const Kernel& kernel, const Launch& of, void** values) {
     if (kernel.cluster) {
         if (of.grid[0] % kernel.cluster) stop("no whole clusters");
         const std::vector<Region> written(of.written, of.written + of.regions);
-        run_clusters(of.grid[0] / kernel.cluster, kernel.cluster, of.threads, thread, of.grid[1], written, of.grid[2]);
+        run_clusters(of.grid[0] / kernel.cluster, kernel.cluster, of.threads, thread, of.grid[1], written,
+                     of.grid[2]);
         block_threads = 0, beside = nullptr;
         return;
     }
@@ -36,11 +37,14 @@ static void run(const Kernel& kernel, const Launch& of, void** values) {
     for (unsigned z = 0; z < of.grid[2]; z++)
         for (unsigned y = 0; y < of.grid[1]; y++)
             for (unsigned x = 0; x < of.grid[0]; x++) {
-                memory.assign(bytes, 0xff), unpublished.clear(), forget_copies(), barriers.clear(), late_products = false;
+                memory.assign(bytes, 0xff), unpublished.clear(), forget_copies(), barriers.clear(),
+                    late_products = false;
                 forget_turns(), blockIdx = {x, y, z};
-                if (is_dependent(of, x, y, z)) run_dependent(of.written, of.regions, [&] { run_block(of.threads, thread); });
+                if (is_dependent(of, x, y, z))
+                    run_dependent(of.written, of.regions, [&] { run_block(of.threads, thread); });
                 else run_block(of.threads, thread);
             }
 }
 #define SOURCE(space, name) {#name, call<space::name>, count(space::name), run, 0, writes(space::name)}
-#define CLUSTER(space, name, blocks) {#name, call<space::name>, count(space::name), run, blocks, writes(space::name)}
+#define CLUSTER(space, name, blocks) \
+    {#name, call<space::name>, count(space::name), run, blocks, writes(space::name)}

@@ -17,8 +17,8 @@ use vos::bundle::memory_encoder::{DEPTH, HIDDEN, WIDTH};
 use super::blocks::MIX_TILE;
 
 /// Tokens of a block.
-const TOKENS: usize = constant!(MemoryEncoderConvnext128, "WIDE_TOKENS") as usize;
-const SHARED: u32 = constant!(MemoryEncoderConvnext128, "WIDE_SHARED");
+const TOKENS: usize = constant!(MemoryEncoderConvnext128, "TILE_128_TOKENS") as usize;
+const SHARED: u32 = constant!(MemoryEncoderConvnext128, "TILE_128_SHARED");
 const _: () = {
     // The smallest limit of a block's shared memory from sm 80 on.
     assert!(SHARED <= 99 * 1024);
@@ -31,7 +31,7 @@ const _: () = {
 #[derive(Debug)]
 pub(super) enum Mlp {
     Hopper(HopperMlp),
-    Tiles128(WideMlp),
+    Tiles128(Tile128Mlp),
 }
 
 impl Mlp {
@@ -43,7 +43,7 @@ impl Mlp {
             if !tiles_of_128(gpu.facts().sm, processors, tokens) {
                 return None;
             }
-            match WideMlp::load(gpu) {
+            match Tile128Mlp::load(gpu) {
                 Ok(mlp) => Some(Self::Tiles128(mlp)),
                 Err(error) => {
                     log::warn!("the MLP in tiles of 128 tokens cannot be used: {error:#}");
@@ -82,9 +82,9 @@ fn tiles_of_128(sm: u32, processors: usize, tokens: usize) -> bool {
 
 /// The loaded kernel with tiles of 128 tokens.
 #[derive(Debug)]
-pub(super) struct WideMlp(Kernel);
+pub(super) struct Tile128Mlp(Kernel);
 
-impl WideMlp {
+impl Tile128Mlp {
     /// # Errors
     /// The driver refuses the PTX.
     pub fn load(gpu: &Gpu) -> Result<Self> {

@@ -170,41 +170,39 @@ impl FusedKernels {
         let (kernel, Fused { tile: [columns, lines], cluster, .. }) = found.context(NO_KERNEL)?;
         let side = int(block.shape.grid, SIDE)?;
         let (edges, sums) = block.next.as_ref().map(|next| (&next.edges, &next.sums)).unzip();
+        // Both kinds of block take the same, but for what follows the depthwise convolution.
+        macro_rules! with {
+            ([$kernels:literal]; $($between:tt)*) => {
+                arguments!(
+                    [$kernels];
+                    View(&block.x),
+                    View(&depthwise.weight),
+                    View(&depthwise.bias),
+                    $($between)*
+                    View(&up.weight),
+                    View(&up.bias),
+                    View(&down.weight),
+                    View(&down.bias),
+                    View(&block.out),
+                    Optional(edges),
+                    Optional(sums),
+                    I32(side),
+                )
+            };
+        }
         let args = match pointwise {
-            None => arguments!(
+            None => with!(
                 ["repvit_block_*"];
-                View(&block.x),
-                View(&depthwise.weight),
-                View(&depthwise.bias),
                 Optional(block.gate.as_ref().map(|gate| &gate.sums)),
                 Optional(excite.as_ref().map(|excite| &excite.squeeze.weight)),
                 Optional(excite.as_ref().map(|excite| &excite.squeeze.bias)),
                 Optional(excite.as_ref().map(|excite| &excite.excite.weight)),
                 Optional(excite.as_ref().map(|excite| &excite.excite.bias)),
-                View(&up.weight),
-                View(&up.bias),
-                View(&down.weight),
-                View(&down.bias),
-                View(&block.out),
-                Optional(edges),
-                Optional(sums),
-                I32(side),
             ),
-            Some(pointwise) => arguments!(
+            Some(pointwise) => with!(
                 ["repvit_down_*"];
-                View(&block.x),
-                View(&depthwise.weight),
-                View(&depthwise.bias),
                 View(&pointwise.weight),
                 View(&pointwise.bias),
-                View(&up.weight),
-                View(&up.bias),
-                View(&down.weight),
-                View(&down.bias),
-                View(&block.out),
-                Optional(edges),
-                Optional(sums),
-                I32(side),
             ),
         };
         let side = block.shape.grid_out();

@@ -15,7 +15,9 @@ use kernels::{
     Trunk, TrunkExecutor, TrunkSource,
 };
 use vos::bundle::trunk::{Trunk as TrunkTable, TrunkBlocks};
-use vos::bundle::{MemoryKeyProjWeights, TrunkWeights};
+use vos::bundle::{
+    HieraBlock, HieraWeights, MemoryKeyProjWeights, RepVitBlock, RepVitWeights, TrunkWeights,
+};
 
 /// The trunk that a folder's engines surround.
 pub struct TrunkFile {
@@ -70,21 +72,17 @@ impl TrunkFile {
         scratch: &View,
         stream: &Stream,
     ) -> Result<Trunk> {
-        let (file, ends) = (self.open()?, &self.table.ends);
-        let numbers = 0..self.table.blocks.count();
+        let file = self.open()?;
         match &self.table.blocks {
             TrunkBlocks::Hiera(blocks) => {
-                let weights = numbers.map(|at| file.hiera_block(at));
-                let weights = &weights.collect::<Result<Vec<_>>>()?[..];
-                let choices = self.manifest.products.as_ref();
-                let source = TrunkSource { blocks, ends, weights, choices };
+                let weights = self.each(|at| file.hiera_block(at))?;
+                let source = self.hiera(blocks, &weights);
                 let run = TrunkExecutor::new(gpu, &source, attention, maps, scratch, stream)?;
                 Ok(Trunk::Hiera(Box::new(run)))
             }
             TrunkBlocks::RepVit(blocks) => {
-                let weights = numbers.map(|at| file.repvit_block(at));
-                let weights = &weights.collect::<Result<Vec<_>>>()?[..];
-                let source = RepVitSource { blocks, ends, weights, hopper_side: None };
+                let weights = self.each(|at| file.repvit_block(at))?;
+                let source = self.repvit(blocks, &weights);
                 let run = RepVitExecutor::new(gpu, &source, maps, scratch, stream)?;
                 Ok(Trunk::RepVit(Box::new(run)))
             }
@@ -103,27 +101,45 @@ impl TrunkFile {
         stream: &Stream,
     ) -> Result<ImageEncoder> {
         let shape = self.table.stem_and_neck().context("no kernels compute its stem and neck")?;
-        let (file, ends) = (self.open()?, &self.table.ends);
+        let file = self.open()?;
         let outer = file.stem_and_neck()?;
-        let numbers = 0..self.table.blocks.count();
         match &self.table.blocks {
             TrunkBlocks::Hiera(blocks) => {
-                let weights = numbers.map(|at| file.hiera_block(at));
-                let weights = &weights.collect::<Result<Vec<_>>>()?[..];
-                let choices = self.manifest.products.as_ref();
-                let source = TrunkSource { blocks, ends, weights, choices };
+                let weights = self.each(|at| file.hiera_block(at))?;
+                let source = self.hiera(blocks, &weights);
                 let outer = (&shape, &outer);
                 let run = HieraEncoder::new(gpu, &source, outer, attention, scratch, stream)?;
                 Ok(ImageEncoder::Hiera(Box::new(run)))
             }
             TrunkBlocks::RepVit(blocks) => {
-                let weights = numbers.map(|at| file.repvit_block(at));
-                let weights = &weights.collect::<Result<Vec<_>>>()?[..];
-                let source = RepVitSource { blocks, ends, weights, hopper_side: None };
+                let weights = self.each(|at| file.repvit_block(at))?;
+                let source = self.repvit(blocks, &weights);
                 let run = RepVitEncoder::new(gpu, &source, &shape, &outer, scratch, stream)?;
                 Ok(ImageEncoder::RepVit(Box::new(run)))
             }
         }
+    }
+
+    /// What `read` gives of each block.
+    fn each<T>(&self, read: impl Fn(usize) -> Result<T>) -> Result<Vec<T>> {
+        (0..self.table.blocks.count()).map(read).collect()
+    }
+
+    fn hiera<'a>(
+        &'a self,
+        blocks: &'a [HieraBlock],
+        weights: &'a [HieraWeights<'a>],
+    ) -> TrunkSource<'a> {
+        let choices = self.manifest.products.as_ref();
+        TrunkSource { blocks, ends: &self.table.ends, weights, choices }
+    }
+
+    fn repvit<'a>(
+        &'a self,
+        blocks: &'a [RepVitBlock],
+        weights: &'a [RepVitWeights<'a>],
+    ) -> RepVitSource<'a> {
+        RepVitSource { blocks, ends: &self.table.ends, weights, hopper_side: None }
     }
 
     /// Whether its blocks have attention, for which they need the attention kernels.

@@ -7,7 +7,7 @@ float64; here, one way with the other.
 use anyhow::Result;
 use half::f16;
 
-use super::super::mlp::{Mlp, WideMlp};
+use super::super::mlp::{Mlp, Tile128Mlp};
 use super::{Case, LIMITS, Work};
 use crate::kernel::Chain;
 use crate::mlp::HopperMlp;
@@ -19,7 +19,7 @@ const NAME: &str = "memory encoder MLP";
 const KINDS: [(bool, &str); 2] = [(false, "MLP"), (true, "MLP with projection")];
 /// The usual one and another one, as they are compared.
 type Ways = [&'static str; 2];
-const WIDE: Ways = ["in tiles of 32 tokens", "in tiles of 128 tokens"];
+const TILES_OF_128: Ways = ["in tiles of 32 tokens", "in tiles of 128 tokens"];
 const HOPPER: Ways = ["for any GPU", "on Hopper"];
 
 /// Hopper's MLP, if the GPU has it.
@@ -32,9 +32,9 @@ pub(super) fn others(bench: &Bench, case: &Case) -> Vec<(Result<Mlp>, Ways)> {
     if case.latents {
         return Vec::new();
     }
-    let wide = (WideMlp::load(bench.gpu).map(Mlp::Tiles128), WIDE);
+    let tiles_of_128 = (Tile128Mlp::load(bench.gpu).map(Mlp::Tiles128), TILES_OF_128);
     let hopper = on_hopper(bench, case).map(|mlp| (Ok(mlp), HOPPER));
-    [wide].into_iter().chain(hopper).collect()
+    [tiles_of_128].into_iter().chain(hopper).collect()
 }
 
 /// Rows of a case with other MLPs: a frame with each, and those of [`judge`].
