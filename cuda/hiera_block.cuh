@@ -51,8 +51,8 @@ struct BlockProblem {
 };
 
 /// The ring of UNITS units of UNIT bytes: while AHEAD of them are on the way, all warps may read
-/// two.
-template <int UNIT, int UNITS>
+/// two. A block has THREADS threads, or as many as a launch says (ANY_BLOCK).
+template <int UNIT, int UNITS, bool ANY_BLOCK = false>
 class Ring {
     u32 first, next;
     int fetched;  // bytes of units that were asked for
@@ -60,13 +60,20 @@ class Ring {
 
     /// Starts the copy of a unit, a group; behind the last unit of none.
     __device__ __forceinline__ void fetch(u32 to) {
-        if (fetched < UNITS * UNIT)
-#pragma unroll
-            for (int i = 0; i < (UNIT / 16 + THREADS - 1) / THREADS; i++) {
-                int at = i * THREADS + (int)threadIdx.x;
-                if ((i + 1) * THREADS <= UNIT / 16 || at < UNIT / 16)
+        if (fetched < UNITS * UNIT) {
+            if (ANY_BLOCK) {
+#pragma unroll 1
+                for (int at = (int)threadIdx.x; at < UNIT / 16; at += (int)blockDim.x)
                     copy16(to + at * 16, units + (u32)(fetched + at * 16), true);
+            } else {
+#pragma unroll
+                for (int i = 0; i < (UNIT / 16 + THREADS - 1) / THREADS; i++) {
+                    int at = i * THREADS + (int)threadIdx.x;
+                    if ((i + 1) * THREADS <= UNIT / 16 || at < UNIT / 16)
+                        copy16(to + at * 16, units + (u32)(fetched + at * 16), true);
+                }
             }
+        }
         copies_commit();
         fetched += UNIT;
     }
@@ -151,17 +158,18 @@ __device__ __forceinline__ void normalize_rows(At x, Vector vector, Store store)
 /// softmax of 16 queries' scores: weights as left factors, not yet divided by their sums, and the
 /// reciprocal sums of queries 8 i + lane / 4. `scores[j]` has keys 8 j + 2 (lane % 4) + e at
 /// [2 i + e].
-__device__ __forceinline__ void softmax(const float (&scores)[KEYS / 8][4], u32 (&weights)[KEYS / 16][4],
+template <int EIGHTHS>
+__device__ __forceinline__ void softmax(const float (&scores)[EIGHTHS][4], u32 (&weights)[EIGHTHS / 2][4],
                                         float (&share)[2]) {
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         float top = scores[0][i * 2], sum = 0.0f;
 #pragma unroll
-        for (int j = 0; j < KEYS / 8; j++) top = fmaxf(top, fmaxf(scores[j][i * 2], scores[j][i * 2 + 1]));
+        for (int j = 0; j < EIGHTHS; j++) top = fmaxf(top, fmaxf(scores[j][i * 2], scores[j][i * 2 + 1]));
         top = fmaxf(top, from_lane(top, 1));
         top = fmaxf(top, from_lane(top, 2)) * LOG2E;
 #pragma unroll
-        for (int j = 0; j < KEYS / 8; j++) {
+        for (int j = 0; j < EIGHTHS; j++) {
             float low = ::power_of_two(fmaf(scores[j][i * 2], LOG2E, -top));
             float high = ::power_of_two(fmaf(scores[j][i * 2 + 1], LOG2E, -top));
             sum += low + high;

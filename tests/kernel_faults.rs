@@ -224,22 +224,23 @@ fn a_fault_in_hieras_stem_is_found() {
     }
 }
 
-/// Faults in Hiera's fused block: in its attention, norms and MLP.
+/// Faults in Hiera's fused blocks: in attention, norms and MLP of one window of 8 x 8 tokens and two
+/// of 4 x 4; in the values of one of the latter. These run with two numbers of warps.
 #[test]
 fn a_fault_in_hieras_fused_block_is_found() {
     let Some(fakes) = shared() else { return };
     let dir = tempfile::tempdir().unwrap();
-    for fault in [
-        "hiera_block_weighs_all_keys_alike",
-        "hiera_block_norm_has_no_bias",
-        "hiera_block_has_the_wrong_gelu",
+    for (fault, elements, rows) in [
+        ("hiera_block_weighs_all_keys_alike", "7000", 5),
+        ("hiera_block_norm_has_no_bias", "7000", 5),
+        ("hiera_block_has_the_wrong_gelu", "7000", 5),
+        ("hiera_block_does_not_transpose_values", "3500", 2),
     ] {
         let csv = dir.path().join(format!("{fault}.csv"));
         let mut command = selftest(fakes.dir(), &csv);
         command.env("FAKE_FAULT", fault).arg("--without-cublaslt");
-        command.args(["--topics", "hiera-block", "--max-elements", "7000"]).assert().code(1);
-        assert_eq!(column(&csv, "kernel"), ["hiera block fused"], "{fault}");
-        assert_eq!(column(&csv, "verdict"), ["failed"], "{fault}");
+        command.args(["--topics", "hiera-block", "--max-elements", elements]).assert().code(1);
+        assert_eq!(column(&csv, "verdict"), vec!["failed"; rows], "{fault}");
     }
 }
 

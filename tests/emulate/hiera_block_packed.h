@@ -13,7 +13,7 @@ struct Stream {
     template <class R, class C> void fragment(Layer& l, R row, C column) {
         for (int lane = 0; lane < 32; lane++) for (int word = 0; word < 4; word++) for (int e = 0; e < 2; e++) {
             const int r = row(word / 2 * 8 + lane / 4), c = column(word % 2 * 8 + lane % 4 * 2 + e);
-            const f16 x = r < 0 ? (f16)0 : l.weight[(size_t)r * l.depth + c];
+            const f16 x = r < 0 || c < 0 ? (f16)0 : l.weight[(size_t)r * l.depth + c];
             bytes.insert(bytes.end(), (unsigned char*)&x, (unsigned char*)(&x + 1));
         }
     }
@@ -29,10 +29,10 @@ struct Stream {
             fragment(l, [=](int n) { return first + n < end ? first + n : -1; }, [=](int k) { return step * 16 + by_four(k); });
         biases(l, first, 0, end);
     }
-    /// 16 columns of all rows, which go to the residual.
-    void columns_of(Layer& l, int first) {
+    /// 16 columns, those before `end`, of all rows, which go to the residual.
+    void columns_of(Layer& l, int first, int end) {
         for (int tile = 0; tile < l.rows / 16; tile++)
-            fragment(l, [=](int n) { return tile * 16 + by_four(n); }, [=](int k) { return first + k; });
+            fragment(l, [=](int n) { return tile * 16 + by_four(n); }, [=](int k) { return first + k < end ? first + k : -1; });
         biases(l, -1, 0, 0);
     }
 };

@@ -76,6 +76,8 @@ for i in '' ' + 1'; do
     wrong hiera_block.cuh.tokens hiera_block_weighs_all_keys_alike "fmaf(scores[j][i * 2$i], LOG2E, -top)" 0.0f
     wrong hiera_block.cu.block hiera_block_has_the_wrong_gelu "gelu(hidden[m][n][i * 2$i])" "-gelu(hidden[m][n][i * 2$i])"
 done
+wrong hiera_block_windows.cu.block hiera_block_has_the_wrong_gelu "gelu(hidden[n][i])" "-gelu(hidden[n][i])"
+wrong hiera_block_windows.cu.block hiera_block_does_not_transpose_values "transposed(values[n * 2])" "values[n * 2]"
 norm='fmaf(fmaf(x(j, n / 2)[i * 2 + n % 2], scale[i], mean[i]), times'
 wrong hiera_block.cuh.tokens hiera_block_norm_has_no_bias "$norm, plus)" "$norm, 0.0f)"
 wrong hiera_transition.cu.transition hiera_transition_pools_three_tokens 'sums[3][n][at]' 'sums[2][n][at]'

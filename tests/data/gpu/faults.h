@@ -48,6 +48,7 @@
     X(hiera_block_has_the_wrong_gelu) \
     X(hiera_transition_pools_three_tokens) \
     X(hiera_transition_forgets_the_values_bias) \
+    X(hiera_block_does_not_transpose_values) \
     X(neck_upsamples_another_line) \
     X(neck_reads_the_first_span_alone) \
     X(neck_adds_up_one_part_alone) \

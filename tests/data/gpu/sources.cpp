@@ -75,6 +75,10 @@ namespace hiera_blocks {
 #include "../../emulate/hiera_transition.h"
 #include "hiera_transition.cu.instances"
 }  // namespace hiera_blocks
+namespace hiera_windows {
+#include "../../emulate/hiera_block_windows.h"
+#include "hiera_block_windows.cu.instances"
+}  // namespace hiera_windows
 namespace necks {
 #include "../../emulate/neck.h"
 #include "neck.cu.instances"
@@ -127,6 +131,8 @@ static const Kernel KERNELS[] = {
     SOURCE(hiera_blocks, hiera_block_144),
     SOURCE(hiera_blocks, hiera_transition_96),
     SOURCE(hiera_blocks, hiera_transition_112),
+    SOURCE(hiera_windows, hiera_block_192),
+    SOURCE(hiera_windows, hiera_block_224),
     SOURCE(necks, neck),
 };
 extern const Table SOURCES{KERNELS, sizeof KERNELS / sizeof *KERNELS};

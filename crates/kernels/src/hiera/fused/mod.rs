@@ -1,7 +1,7 @@
 /*!
-A whole block of Hiera in one launch (`cuda/hiera_block.cu`): a block of the first stage, whose
-tokens would otherwise go through memory ten times. Of the block behind them the attention half
-(`transition`).
+A whole block of Hiera in one launch: of the first stage (`cuda/hiera_block.cu`) or of the second
+(`cuda/hiera_block_windows.cu`), whose tokens would otherwise go through memory ten times. Of the
+block between them the attention half (`transition`).
 
 The kernel has weights of its own, in the order of its use. The kernels one by one stay: they serve
 other sizes, and autotuning compares both.
@@ -30,12 +30,18 @@ pub(super) use places::FusedPlaces;
 use transition::load as load_transitions;
 pub(super) use transition::{FusedTransition, TRANSITIONS};
 
-/// Side of a window, and windows of a block of threads.
+/// The first stage: side of a window, windows of a block of threads, and its threads.
 const WINDOW: usize = constant!(HieraBlock96, "WINDOW") as usize;
 const WINDOWS: usize = constant!(HieraBlock96, "WINDOWS") as usize;
+const THREADS: u32 = threads!("hiera_block_96");
+/// The second stage: side of a window, which is a warp's, and the most warps of a block.
+const SMALL_WINDOW: usize = constant!(HieraBlock192, "SMALL_WINDOW") as usize;
+const MOST_WARPS: usize = constant!(HieraBlock192, "MOST_WARPS") as usize;
+/// The fewest: the fewer, the more blocks read all weights.
+const LEAST_WARPS: usize = 2;
+const WARP: u32 = 32;
 /// Bytes of a prefetch.
 const LINE: usize = constant!(HieraBlock96, "LINE") as usize;
-const THREADS: u32 = threads!("hiera_block_96");
 /// Bytes of an f16 and of an f32.
 const F16: usize = 2;
 const F32: usize = 4;
@@ -47,17 +53,21 @@ const ALIGNMENT: usize = 16;
 pub(super) struct Shape {
     pub columns: usize,
     pub heads: usize,
+    /// Side of a window.
+    pub window: usize,
     pub kernel: &'static str,
     pub topic: Topic,
     /// Bytes of a block's shared memory.
     shared: u32,
 }
 
-/// The first stages of tiny and small, of base+, and of large.
-pub(super) const SHAPES: [Shape; 3] = [
+/// The first stages of tiny and small, of base+, and of large; the second ones of tiny and small,
+/// and of base+. For large's 288 columns the kernel spilled registers.
+pub(super) const SHAPES: [Shape; 5] = [
     Shape {
         columns: 96,
         heads: 1,
+        window: WINDOW,
         kernel: "hiera_block_96",
         topic: Topic::HieraBlock96,
         shared: instance!("hiera_block_96", "shared"),
@@ -65,6 +75,7 @@ pub(super) const SHAPES: [Shape; 3] = [
     Shape {
         columns: 112,
         heads: 2,
+        window: WINDOW,
         kernel: "hiera_block_112",
         topic: Topic::HieraBlock112,
         shared: instance!("hiera_block_112", "shared"),
@@ -72,27 +83,77 @@ pub(super) const SHAPES: [Shape; 3] = [
     Shape {
         columns: 144,
         heads: 2,
+        window: WINDOW,
         kernel: "hiera_block_144",
         topic: Topic::HieraBlock144,
         shared: instance!("hiera_block_144", "shared"),
+    },
+    Shape {
+        columns: 192,
+        heads: 2,
+        window: SMALL_WINDOW,
+        kernel: "hiera_block_192",
+        topic: Topic::HieraBlock192,
+        shared: instance!("hiera_block_192", "shared"),
+    },
+    Shape {
+        columns: 224,
+        heads: 4,
+        window: SMALL_WINDOW,
+        kernel: "hiera_block_224",
+        topic: Topic::HieraBlock224,
+        shared: instance!("hiera_block_224", "shared"),
     },
 ];
 
 const _: () = assert!(threads!("hiera_block_112") == THREADS);
 const _: () = assert!(threads!("hiera_block_144") == THREADS);
+const _: () = assert!(threads!("hiera_block_192") == WARP * MOST_WARPS as u32);
+const _: () = assert!(threads!("hiera_block_224") == WARP * MOST_WARPS as u32);
 
 impl Shape {
-    /// The instance that serves a block: windows of 8 x 8 tokens that fill the map.
+    /// The instance that serves a block: its windows fill the map.
     pub fn of(block: &HieraBlock) -> Option<&'static Self> {
         let HieraBlock { dim, dim_out, heads, grid, window, pooled } = *block;
-        let served = !pooled && dim == dim_out && window == WINDOW && grid.is_multiple_of(WINDOW);
-        SHAPES.iter().find(|shape| served && shape.columns == dim && shape.heads == heads)
+        let fits = |shape: &&Self| {
+            shape.columns == dim
+                && shape.heads == heads
+                && shape.window == window
+                && grid.is_multiple_of(window)
+        };
+        SHAPES.iter().find(fits).filter(|_| !pooled && dim == dim_out)
     }
 
     /// Whether a kernel is this instance.
     fn is(&self, kernel: &FusedKernel) -> bool {
         self.kernel == kernel.shape.kernel
     }
+
+    /// Whether a launch chooses the warps of a block, which have a window each.
+    pub fn has_any_warps(&self) -> bool {
+        self.window == SMALL_WINDOW
+    }
+
+    /// Windows of a block of threads, where so many are to be computed.
+    fn windows_together(&self, windows: usize, multiprocessors: usize) -> usize {
+        if self.has_any_warps() { warps(windows, multiprocessors) } else { WINDOWS }
+    }
+
+    /// Threads of a block with these windows.
+    fn threads(&self, windows: usize) -> Result<u32> {
+        if self.has_any_warps() { Ok(WARP * u32::try_from(windows)?) } else { Ok(THREADS) }
+    }
+}
+
+/// Warps of a block, with a window each: half as many where the busiest multiprocessor then has at
+/// most half as many windows, of a small map.
+fn warps(windows: usize, multiprocessors: usize) -> usize {
+    let busiest = |warps: usize| windows.div_ceil(warps * multiprocessors.max(1)) * warps;
+    let mut warps = MOST_WARPS;
+    while warps > LEAST_WARPS && 2 * busiest(warps / 2) <= busiest(warps) {
+        warps /= 2;
+    }
+    warps
 }
 
 /// A loaded instance, shared by all blocks that it serves.
@@ -111,6 +172,8 @@ pub(super) struct FusedBlock {
     units: View,
     vectors: View,
     grid: usize,
+    /// Of a block of threads.
+    windows: usize,
 }
 
 impl FusedKernel {
@@ -197,7 +260,21 @@ impl FusedBlock {
         let loaded = DeviceWeights::upload(gpu, &tensors, stream)
             .with_context(|| format!("the weights of {}", shape.kernel))?;
         int(grid * grid * shape.columns, "the number of the tokens' elements")?;
-        Ok(Self { units: loaded.one("units")?, vectors: loaded.one("vectors")?, grid, kernel })
+        let all = (grid / shape.window).pow(2);
+        let windows = shape.windows_together(all, gpu.multiprocessors()? as usize);
+        let (units, vectors) = (loaded.one("units")?, loaded.one("vectors")?);
+        Ok(Self { units, vectors, grid, windows, kernel })
+    }
+
+    /// The same with the most warps a block, or with half of them.
+    ///
+    /// # Errors
+    /// Its kernel has no choice.
+    pub fn with_other_warps(self) -> Result<Self> {
+        let kernel = self.kernel.shape.kernel;
+        ensure!(self.kernel.shape.has_any_warps(), "a block of {kernel} has always as many warps");
+        let windows = if self.windows == MOST_WARPS { MOST_WARPS / 2 } else { MOST_WARPS };
+        Ok(Self { windows, ..self })
     }
 
     /// Its weights, which an earlier kernel may prefetch.
@@ -227,7 +304,7 @@ impl FusedBlock {
             need_exactly(next, F16 * elements, ALIGNMENT, "the next block's normalised tokens")?;
         }
         let lines = later.map_or(0, View::len) / LINE;
-        let windows = (self.grid / WINDOW).pow(2);
+        let windows = (self.grid / shape.window).pow(2);
         ensure!(windows > 0, "a block of {0} x {0} tokens has no window", self.grid);
         let args = arguments!(
             ["hiera_block_*"];
@@ -239,7 +316,8 @@ impl FusedBlock {
             I32(int(lines, "the number of lines")?),
             I32(int(self.grid, "the side of the map")?),
         );
-        let launch = Launch { grid: (blocks(windows, WINDOWS)?, 1, 1), threads: THREADS };
+        let grid = (blocks(windows, self.windows)?, 1, 1);
+        let launch = Launch { grid, threads: shape.threads(self.windows)? };
         // SAFETY: it waits before it touches a token; nothing writes the weights that it loads
         // earlier, and callers that ask for PDL enqueue it after a kernel.
         let function = unsafe { function.with_mode(mode) };
@@ -272,5 +350,33 @@ mod tests {
             assert_eq!(kernel(&other), None, "{other:?}");
         }
         assert!(WINDOWS * WINDOW * WINDOW == THREADS as usize, "a thread for each token");
+        let second =
+            HieraBlock { dim: 224, dim_out: 224, heads: 4, grid: 128, window: 4, pooled: false };
+        assert_eq!(kernel(&second), Some("hiera_block_224"));
+        for other in [
+            HieraBlock { grid: 126, ..second },
+            HieraBlock { window: 8, ..second },
+            HieraBlock { pooled: true, ..second },
+            HieraBlock { dim: 288, dim_out: 288, ..second },
+        ] {
+            assert_eq!(kernel(&other), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_small_map_has_blocks_of_fewer_warps() {
+        // At 1024 and 512 pixels on an H200, an RTX 3090 and an Orin; one window.
+        for (windows, multiprocessors, wanted) in [
+            (1024, 132, 8),
+            (256, 132, 2),
+            (1024, 82, 8),
+            (256, 82, 4),
+            (1024, 16, 8),
+            (256, 16, 8),
+            (1, 132, 2),
+            (1, 0, 2),
+        ] {
+            assert_eq!(warps(windows, multiprocessors), wanted, "{windows} {multiprocessors}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 /*!
-The weights of a fused block in the order in which its kernel uses them (`cuda/hiera_block.cu`): a
-stream of units of equal size. A unit has 16 rows of a weight, all columns, or 16 columns, all rows,
+The weights of a fused block in the order in which its kernel uses them (`cuda/hiera_block.cu`,
+`cuda/hiera_block_windows.cu`): a stream of units of equal size. A unit has 16 rows of a weight, all columns, or 16 columns, all rows,
 as fragments of `mma.m16n8k16`, then 16 biases in f32.
 
 Where an operand's columns are those of the residual, a lane has four neighbours of each 16.
@@ -66,18 +66,19 @@ pub(super) fn by_four(at: usize) -> usize {
 pub(super) struct Units(pub Vec<u8>);
 
 impl Units {
-    /// 16 rows by 16 columns; zeros where there is no row.
+    /// 16 rows by 16 columns; zeros where there is no such row or column.
     pub fn fragments(
         &mut self,
         layer: &Layer,
         row: impl Fn(usize) -> Option<usize>,
-        column: impl Fn(usize) -> usize,
+        column: impl Fn(usize) -> Option<usize>,
     ) {
         for (lane, word) in (0..LANES).flat_map(|lane| (0..WORDS).map(move |word| (lane, word))) {
             let row = row(word / 2 * 8 + lane / 4);
             for half in 0..2 {
                 let column = column(word % 2 * 8 + lane % 4 * 2 + half);
-                let found = row.and_then(|row| layer.weight.get(row * layer.columns + column));
+                let at = row.zip(column).map(|(row, column)| row * layer.columns + column);
+                let found = at.and_then(|at| layer.weight.get(at));
                 self.0.extend_from_slice(found.unwrap_or(&[0; 2]));
             }
         }
@@ -86,7 +87,7 @@ impl Units {
     /// A unit of 16 rows, which take normalised tokens.
     pub fn rows(&mut self, layer: &Layer, row: impl Fn(usize) -> Option<usize>) {
         for step in 0..layer.columns / STEP {
-            self.fragments(layer, &row, |at| step * STEP + by_four(at));
+            self.fragments(layer, &row, |at| Some(step * STEP + by_four(at)));
         }
         for at in 0..TILE {
             let bias = row(at).and_then(|row| layer.bias.get(row)).copied().unwrap_or(0.0);
@@ -95,11 +96,58 @@ impl Units {
     }
 
     /// A unit of 16 columns, whose rows are the residual's; their biases come with the next norm.
-    fn columns(&mut self, layer: &Layer, first: usize) {
+    fn columns(&mut self, layer: &Layer, column: impl Fn(usize) -> Option<usize>) {
         for tile in 0..layer.bias.len() / TILE {
-            self.fragments(layer, |at| Some(tile * TILE + by_four(at)), |at| first + at);
+            self.fragments(layer, |at| Some(tile * TILE + by_four(at)), &column);
         }
         self.0.resize(self.0.len() + BIASES, 0);
+    }
+}
+
+/// The units up to the projection: of each head queries, padded, then keys and values.
+fn attention(units: &mut Units, shape: &Shape, qkv: &Layer, proj: &Layer) {
+    let Shape { columns, heads, .. } = *shape;
+    let depth = columns / heads;
+    for head in (0..heads).map(|head| head * depth) {
+        for tile in 0..depth.div_ceil(TILE) {
+            let row = |at| Some(tile * TILE + at).filter(|at| *at < depth).map(|at| head + at);
+            units.rows(qkv, row);
+        }
+        // Keys, then values; a tile may have both.
+        for tile in 0..2 * depth / TILE {
+            let row = |at| {
+                let at = tile * TILE + at;
+                Some((1 + at / depth) * columns + head + at % depth)
+            };
+            units.rows(qkv, row);
+        }
+    }
+    for first in (0..columns).step_by(TILE) {
+        units.columns(proj, |at| Some(first + at));
+    }
+}
+
+/// The same in the order of `cuda/hiera_block_windows.cu`: of each head queries and keys in turn,
+/// then values and the projection's columns for them in turn. All are padded.
+fn attention_of_small_windows(units: &mut Units, shape: &Shape, qkv: &Layer, proj: &Layer) {
+    let Shape { columns, heads, .. } = *shape;
+    let depth = columns / heads;
+    for head in (0..heads).map(|head| head * depth) {
+        let tiles = || (0..depth).step_by(TILE);
+        let of = |part: usize, tile: usize| {
+            move |at: usize| {
+                let at = tile + at;
+                (at < depth).then_some(part * columns + head + at)
+            }
+        };
+        for tile in tiles() {
+            units.rows(qkv, of(0, tile));
+            units.rows(qkv, of(1, tile));
+        }
+        for tile in tiles() {
+            units.rows(qkv, of(2, tile));
+            units.columns(proj, of(0, tile));
+        }
     }
 }
 
@@ -108,29 +156,17 @@ impl Units {
 /// # Errors
 /// Weights of other sizes.
 pub(super) fn units(shape: &Shape, weights: &HieraWeights) -> Result<Vec<u8>> {
-    let Shape { columns, heads, .. } = *shape;
-    let (depth, hidden) = (columns / heads, MLP_RATIO * columns);
+    let columns = shape.columns;
+    let hidden = MLP_RATIO * columns;
     let qkv = Layer::new("qkv", weights.qkv, 3 * columns, columns)?;
     let proj = Layer::new("proj", weights.proj, columns, columns)?;
     let up = Layer::new("up", weights.up, hidden, columns)?;
     let down = Layer::new("down", weights.down, columns, hidden)?;
     let mut units = Units(Vec::new());
-    for head in (0..heads).map(|head| head * depth) {
-        for tile in 0..depth.div_ceil(TILE) {
-            let row = |at| Some(tile * TILE + at).filter(|at| *at < depth).map(|at| head + at);
-            units.rows(&qkv, row);
-        }
-        // Keys, then values; a tile may have both.
-        for tile in 0..2 * depth / TILE {
-            let row = |at| {
-                let at = tile * TILE + at;
-                Some((1 + at / depth) * columns + head + at % depth)
-            };
-            units.rows(&qkv, row);
-        }
-    }
-    for first in (0..columns).step_by(TILE) {
-        units.columns(&proj, first);
+    if shape.has_any_warps() {
+        attention_of_small_windows(&mut units, shape, &qkv, &proj);
+    } else {
+        attention(&mut units, shape, &qkv, &proj);
     }
     // The next columns of the hidden layer come in front of what takes the last ones.
     for first in (0..=hidden).step_by(TILE) {
@@ -138,7 +174,7 @@ pub(super) fn units(shape: &Shape, weights: &HieraWeights) -> Result<Vec<u8>> {
             units.rows(&up, |at| Some(first + at));
         }
         if let Some(last) = first.checked_sub(TILE) {
-            units.columns(&down, last);
+            units.columns(&down, |at| Some(last + at));
         }
     }
     Ok(units.0)

@@ -29,6 +29,7 @@ pub(in crate::hiera) const TRANSITIONS: [Shape; 2] = [
     Shape {
         columns: 96,
         heads: 2,
+        window: WINDOW,
         kernel: "hiera_transition_96",
         topic: Topic::HieraTransition96,
         shared: instance!("hiera_transition_96", "shared"),
@@ -36,6 +37,7 @@ pub(in crate::hiera) const TRANSITIONS: [Shape; 2] = [
     Shape {
         columns: 112,
         heads: 4,
+        window: WINDOW,
         kernel: "hiera_transition_112",
         topic: Topic::HieraTransition112,
         shared: instance!("hiera_transition_112", "shared"),

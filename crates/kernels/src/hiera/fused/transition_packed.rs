@@ -58,7 +58,7 @@ pub(super) fn units(shape: &Shape, weights: &HieraWeights) -> Result<Vec<u8>> {
             Some(pair) => (2 * pair + at / HALF) * depth + whole * TILE + at % HALF,
         };
         for tile in 0..wide / TILE {
-            units.fragments(&proj, |at| Some(tile * TILE + by_four(at)), column);
+            units.fragments(&proj, |at| Some(tile * TILE + by_four(at)), |at| Some(column(at)));
             if (tile + 1).is_multiple_of(columns / TILE) {
                 units.0.resize(units.0.len() + BIASES, 0);
             }

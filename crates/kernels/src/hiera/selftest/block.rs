@@ -1,5 +1,5 @@
 /*!
-A whole block in one launch (`cuda/hiera_block.cu`), and the same block kernel by kernel: both
+A whole block in one launch (`cuda/hiera_block.cu`, `cuda/hiera_block_windows.cu`), and the same block kernel by kernel: both
 against float64, for some windows of a large map, and both timed in turn. The next block's norm is
 compared too; it is no part of the times.
 */
@@ -22,36 +22,48 @@ use vos::bundle::trunk::{HieraBlock, HieraWeights, LayerBytes};
 use vos::noise::Noise;
 
 const FUSED: &str = "hiera block fused";
+/// The second stage's kernel with other warps a block than the fused block has.
+const OTHER_WARPS: &str = "hiera block fused, other warps";
 const SEPARATE: &str = "hiera block separate kernels";
 /// Factors are halves, and so are queries, keys, values, the attention's weights and the hidden
 /// layer; sums and tokens are f32.
 pub(super) const LIMITS: Limits = Limits { error: 1e-3, deviation: 1e-2 };
-/// Side and tokens of a window.
-pub(super) const WINDOW: usize = 8;
-pub(super) const TOKENS: usize = WINDOW * WINDOW;
 /// Of a map with more windows only its corners and one in the middle are computed on the host.
 const ALL: usize = 9;
 
 /// A name, side of the map and columns.
-const CASES: [(&str, usize, usize); 11] = [
+const CASES: [(&str, usize, usize); 18] = [
     ("tiny, 1024 pixels", 256, 96),
     ("tiny, 512 pixels", 128, 96),
     ("base+, 1024 pixels", 256, 112),
     ("base+, 512 pixels", 128, 112),
     ("large, 1024 pixels", 256, 144),
     ("large, 512 pixels", 128, 144),
+    ("tiny, 1024 pixels", 128, 192),
+    ("tiny, 512 pixels", 64, 192),
+    ("base+, 1024 pixels", 128, 224),
+    ("base+, 512 pixels", 64, 224),
     ("as wide as tiny, one window", 8, 96),
     ("as wide as base+, one window", 8, 112),
     ("as wide as base+, nine windows", 24, 112),
     ("as wide as large, one window", 8, 144),
     ("as wide as large, nine windows", 24, 144),
+    ("as wide as tiny, one window", 4, 192),
+    ("as wide as base+, one window", 4, 224),
+    ("as wide as base+, nine windows", 12, 224),
 ];
 
 pub(crate) const TOPIC: Topic = Topic {
     word: "hiera-block",
     help: "A whole Hiera block in one launch, and kernel by kernel",
     name: "Hiera's fused blocks",
-    sources: &[Source::HieraBlock96, Source::HieraBlock112, Source::HieraBlock144],
+    sources: &[
+        Source::HieraBlock96,
+        Source::HieraBlock112,
+        Source::HieraBlock144,
+        Source::HieraBlock192,
+        Source::HieraBlock224,
+    ],
     used_by: Some("an encoder whose trunk is ours"),
     needs_cublaslt: false,
     judge: |bench| {
@@ -66,21 +78,28 @@ fn judge(bench: &Bench) {
     let missing = matches!(found, Err(CublasLtError::Library(Missed::NotFound(_))));
     let separate = !bench.without_cublaslt && !missing;
     let rows = 1 + usize::from(separate);
-    let cases = bench.planned(CASES, |(_, grid, columns)| (grid * grid * columns, rows));
+    let shape = |columns: usize| SHAPES.iter().find(|shape| shape.columns == columns);
+    let cases = bench.planned(CASES, |(_, grid, columns)| {
+        let others = shape(*columns).is_some_and(|shape| shape.has_any_warps());
+        (grid * grid * columns, rows + usize::from(others))
+    });
     let seed = bench.seed;
     let make = |(_, grid, columns): &(&str, usize, usize)| {
-        let shape = SHAPES.iter().find(|shape| shape.columns == *columns);
-        shape.map(|shape| Drawn::new(seed, *grid, shape))
+        shape(*columns).map(|shape| Drawn::new(seed, *grid, shape))
     };
     bench.each(&cases, make, |(name, ..), drawn| {
         let Some(drawn) = drawn else { return };
-        let case = format!("stage 0, {name}");
+        let second = drawn.shape.has_any_warps();
+        let case = format!("stage {}, {name}", usize::from(second));
         if separate {
             let [fused, separate] = each_of(check_both(bench, &drawn));
             bench.found(row(FUSED, &case, fused));
             bench.found(row(SEPARATE, &case, separate));
         } else {
-            bench.found(row(FUSED, &case, check_fused(bench, &drawn)));
+            bench.found(row(FUSED, &case, check_fused(bench, &drawn, false)));
+        }
+        if second {
+            bench.found(row(OTHER_WARPS, &case, check_fused(bench, &drawn, true)));
         }
     });
 }
@@ -144,8 +163,8 @@ impl Norm {
 }
 
 /// Windows of a map of `grid` tokens a side that are computed on the host.
-pub(super) fn sampled_windows(grid: usize) -> Vec<usize> {
-    let side = grid / WINDOW;
+pub(super) fn sampled_windows(grid: usize, window: usize) -> Vec<usize> {
+    let side = grid / window;
     if side * side <= ALL {
         (0..side * side).collect()
     } else {
@@ -185,7 +204,7 @@ struct Drawn {
 impl Drawn {
     fn new(seed: u64, grid: usize, shape: &'static Shape) -> Self {
         let Shape { columns, heads, .. } = *shape;
-        let (dim, dim_out, window, pooled) = (columns, columns, WINDOW, false);
+        let (dim, dim_out, window, pooled) = (columns, columns, shape.window, false);
         let block = HieraBlock { dim, dim_out, heads, grid, window, pooled };
         let noise = |what: &str| Noise::new(seed, &format!("hiera block {columns} {what}"));
         let mut values = noise("tokens").normals(DRAWN);
@@ -203,7 +222,7 @@ impl Drawn {
         ];
         let norms = ["norm1", "norm2", "next"].map(|what| Norm::new(noise(what), columns));
         let mut drawn = Self { shape, block, values, norms, layers, expected: Default::default() };
-        let windows = sampled_windows(grid);
+        let windows = sampled_windows(grid, window);
         let tokens: Vec<_> =
             windows.into_par_iter().flat_map_iter(|window| drawn.window(window)).collect();
         for (token, after) in tokens {
@@ -217,17 +236,18 @@ impl Drawn {
 
     /// Each token of a window: its place, itself and its norm after the block.
     fn window(&self, window: usize) -> Vec<(usize, [Vec<f64>; 2])> {
-        let (HieraBlock { dim, heads, grid, .. }, side) = (self.block, self.block.grid / WINDOW);
+        let HieraBlock { dim, heads, grid, window: width, .. } = self.block;
+        let (side, tokens) = (grid / width, width * width);
         let [norm1, norm2, next] = &self.norms;
         let [qkv, proj, up, down] = &self.layers;
         let place = |at: usize| {
-            (window / side * WINDOW + at / WINDOW) * grid + window % side * WINDOW + at % WINDOW
+            (window / side * width + at / width) * grid + window % side * width + at % width
         };
         let token = |at: usize| -> Vec<f64> {
             let first = place(at) * dim;
             (first..first + dim).map(|at| f64::from(self.values[at % DRAWN])).collect()
         };
-        let each: Vec<Vec<f64>> = (0..TOKENS).map(|at| qkv.of(&norm1.of(&token(at)))).collect();
+        let each: Vec<Vec<f64>> = (0..tokens).map(|at| qkv.of(&norm1.of(&token(at)))).collect();
         let attend = |at: usize| -> Vec<f64> { attended(&each[at][..dim], &each, heads) };
         let plus = |a: Vec<f64>, b: Vec<f64>| -> Vec<f64> {
             a.into_iter().zip(b).map(|(a, b)| a + b).collect()
@@ -239,7 +259,7 @@ impl Drawn {
             let normed = next.of(&x);
             (place(at), [x, normed])
         };
-        (0..TOKENS).map(after).collect()
+        (0..tokens).map(after).collect()
     }
 
     fn weights(&self) -> HieraWeights<'_> {
@@ -262,13 +282,14 @@ impl Drawn {
     }
 }
 
-/// The fused kernel by itself, with the next norm.
-fn check_fused(bench: &Bench, drawn: &Drawn) -> Result<Checked> {
+/// The fused kernel by itself, with the next norm; with other warps a block, if asked for.
+fn check_fused(bench: &Bench, drawn: &Drawn, other_warps: bool) -> Result<Checked> {
     let (stream, HieraBlock { grid, dim, .. }) = (&bench.stream, drawn.block);
     let kernel = Rc::new(FusedKernel::load(bench.gpu, drawn.shape)?);
     let (weights, next) = (drawn.weights(), drawn.norms[2].view());
     let next = HieraWeights { norm1: next, ..weights };
     let block = FusedBlock::new(bench.gpu, kernel, grid, &weights, Some(&next), stream)?;
+    let block = if other_warps { block.with_other_warps()? } else { block };
     let tokens = drawn.tokens();
     let (x, normed) = (bench.put(&tokens)?, bench.poisoned(2 * grid * grid * dim)?);
     let later = Some(block.units());
@@ -295,7 +316,7 @@ fn check_fused(bench: &Bench, drawn: &Drawn) -> Result<Checked> {
 
 /// The fused kernel, and the block kernel by kernel, in turn.
 fn check_both(bench: &Bench, drawn: &Drawn) -> Result<[Checked; 2]> {
-    let alone = check_fused(bench, drawn)?;
+    let alone = check_fused(bench, drawn, false)?;
     let (stream, weights) = (&bench.stream, [drawn.weights()]);
     // A trunk of one block, after which all stages end.
     let (blocks, ends) = (&[drawn.block], &[0; 4]);

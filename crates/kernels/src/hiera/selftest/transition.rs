@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 use super::super::fused::{FusedKernel, FusedTransition, Shape, TRANSITIONS};
 use super::super::{StandaloneTrunk, TrunkSource};
-use super::block::{LIMITS, Layer, Norm, TOKENS, WINDOW, attended, sampled_windows};
+use super::block::{LIMITS, Layer, Norm, attended, sampled_windows};
 use super::{DRAWN, repeated};
 use crate::Source;
 use crate::selftest::{Bench, Checked, POISON, Topic, each_of, f16_bytes, row};
@@ -23,7 +23,9 @@ use vos::noise::Noise;
 
 const FUSED: &str = "hiera transition fused";
 const SEPARATE: &str = "hiera transition separate kernels";
-/// Side of a pooled window.
+/// Side and tokens of a window, and its side when it is pooled.
+const WINDOW: usize = 8;
+const TOKENS: usize = WINDOW * WINDOW;
 const POOLED_WINDOW: usize = WINDOW / 2;
 
 /// A name, side of the map that comes, and its columns.
@@ -107,7 +109,7 @@ impl Drawn {
         let zeros = vec![0; 2 * 4 * dim_out * dim_out];
         let expected = Default::default();
         let mut drawn = Self { shape, block, values, norm, layers, zeros, expected };
-        let windows = sampled_windows(grid).into_par_iter();
+        let windows = sampled_windows(grid, WINDOW).into_par_iter();
         let tokens: Vec<_> = windows.flat_map_iter(|window| drawn.window(window)).collect();
         for (token, after) in tokens {
             for (expected, row) in drawn.expected.iter_mut().zip(after) {
