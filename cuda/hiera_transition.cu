@@ -8,10 +8,11 @@ Kernel by kernel this half is bound by memory: queries, keys and values of 65 53
 times the bytes of what they are made of. Here those are read once, and nothing but the result is
 written.
 
-| kernel               | columns, heads | threads | shared memory | registers | weights |
-|----------------------|----------------|---------|---------------|-----------|---------|
-| hiera_transition_96  | 96 to 192, 2   | 128     | 64 832        | 202       | 229 KB  |
-| hiera_transition_112 | 112 to 224, 4  | 128     | 75 584        | 220       | 317 KB  |
+| kernel               | columns, heads | threads | shared memory | weights |
+|----------------------|----------------|---------|---------------|---------|
+| hiera_transition_96  | 96 to 192, 2   | 128     | 64 832        | 229 KB  |
+| hiera_transition_112 | 112 to 224, 4  | 128     | 75 584        | 317 KB  |
+| hiera_transition_144 | 144 to 288, 4  | 128     | 97 088        | 519 KB  |
 
 A warp has a whole window, in registers: 64 tokens by C columns as left factors. So each fragment of
 weights in shared memory serves eight instructions of `mma`, and warps share nothing but the weights.
@@ -34,14 +35,14 @@ values bring it to all of its results.
 The pooled shortcut and what was attended to go through shared memory, where a lane reads what it
 wrote. The shortcut is rounded to halves, as in the kernels one by one.
 
-Heads of 56 columns have three tiles of 16 and a half. The last unit of queries has the last eight
+Heads of 56 or 72 columns have tiles of 16 and a half. The last unit of queries has the last eight
 columns of the keys, too; that of values is padded. Two heads share a step of the projection.
 
 The weights are a stream of units as in hiera_block.cu, in the order of their use
 (crates/kernels/src/hiera/fused/transition_packed.rs). The last unit has the projection's bias and the
 norm's vectors.
 
-By count, an H200 needs 5600 (96 columns) or 7800 instructions `mma` for each quarter of a
+By count, an H200 needs 5600 (96 columns), 7800 or 12 600 instructions `mma` for each quarter of a
 multiprocessor, and a sixth as many loads of weights. At 1024 pixels there are 256 blocks of four
 windows, which run there at once.
 
@@ -332,4 +333,7 @@ INSTANCE(96, 2)
 #endif
 #if !defined(INSTANCES) || INSTANCES == 112
 INSTANCE(112, 4)
+#endif
+#if !defined(INSTANCES) || INSTANCES == 144
+INSTANCE(144, 4)
 #endif

@@ -159,8 +159,8 @@ fn large_cases_can_be_left_out_and_are_counted() {
     let (whole, of_blocks) = of("hiera-block", "10000", "1");
     let small = ["hiera block fused", "hiera block fused, other warps"];
     assert_eq!(whole, [&["hiera block fused"; 3][..], &small, &small].concat());
-    let (halves, of_transitions) = of("hiera-transition", "8000", "1");
-    assert_eq!(halves, ["hiera transition fused"; 2]);
+    let (halves, of_transitions) = of("hiera-transition", "10000", "1");
+    assert_eq!(halves, ["hiera transition fused"; 3]);
     for modes in ["mask decoder modes", "memory encoder modes"] {
         assert!(kernels.iter().chain(&encoder).any(|kernel| kernel == modes), "{modes}");
     }

@@ -93,6 +93,7 @@ template <int COLUMNS, int HEADS> static void test(int grid, bool late_copies) {
 int main(int count, char** words) {
     test<96, 2>(8, true);
     test<112, 4>(8, true);
+    test<144, 4>(8, true);
     if (shipped_alone(count, words)) return 0;
-    for (bool late_copies : {false, true}) test<96, 2>(16, late_copies), test<112, 4>(24, late_copies);
+    for (bool late_copies : {false, true}) test<96, 2>(16, late_copies), test<112, 4>(24, late_copies), test<144, 4>(16, late_copies);
 }

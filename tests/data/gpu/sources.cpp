@@ -131,6 +131,7 @@ static const Kernel KERNELS[] = {
     SOURCE(hiera_blocks, hiera_block_144),
     SOURCE(hiera_blocks, hiera_transition_96),
     SOURCE(hiera_blocks, hiera_transition_112),
+    SOURCE(hiera_blocks, hiera_transition_144),
     SOURCE(hiera_windows, hiera_block_192),
     SOURCE(hiera_windows, hiera_block_224),
     SOURCE(necks, neck),

@@ -24,8 +24,8 @@ const WINDOWS: usize = constant!(HieraTransition96, "TRANSITION_WINDOWS") as usi
 /// Side of the tokens of which a pooled one is made.
 const POOLED: usize = constant!(HieraTransition96, "POOLED") as usize;
 
-/// Columns that come, and heads of the second stage: tiny and small, and base+.
-pub(in crate::hiera) const TRANSITIONS: [Shape; 2] = [
+/// Columns that come, and heads of the second stage: tiny and small, base+, and large.
+pub(in crate::hiera) const TRANSITIONS: [Shape; 3] = [
     Shape {
         columns: 96,
         heads: 2,
@@ -42,11 +42,19 @@ pub(in crate::hiera) const TRANSITIONS: [Shape; 2] = [
         topic: Topic::HieraTransition112,
         shared: instance!("hiera_transition_112", "shared"),
     },
+    Shape {
+        columns: 144,
+        heads: 4,
+        kernel: "hiera_transition_144",
+        topic: Topic::HieraTransition144,
+        shared: instance!("hiera_transition_144", "shared"),
+    },
 ];
 
 const _: () = {
     assert!(threads!("hiera_transition_96") == THREADS);
     assert!(threads!("hiera_transition_112") == THREADS);
+    assert!(threads!("hiera_transition_144") == THREADS);
 };
 
 /// The attention half of a block with its weights.

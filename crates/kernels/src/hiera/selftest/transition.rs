@@ -29,13 +29,16 @@ const TOKENS: usize = WINDOW * WINDOW;
 const POOLED_WINDOW: usize = WINDOW / 2;
 
 /// A name, side of the map that comes, and its columns.
-const CASES: [(&str, usize, usize); 7] = [
+const CASES: [(&str, usize, usize); 10] = [
     ("tiny, 1024 pixels", 256, 96),
     ("tiny, 512 pixels", 128, 96),
     ("base+, 1024 pixels", 256, 112),
     ("base+, 512 pixels", 128, 112),
+    ("large, 1024 pixels", 256, 144),
+    ("large, 512 pixels", 128, 144),
     ("as wide as tiny, one window", 8, 96),
     ("as wide as base+, one window", 8, 112),
+    ("as wide as large, one window", 8, 144),
     ("as wide as base+, nine windows", 24, 112),
 ];
 
@@ -43,7 +46,7 @@ pub(crate) const TOPIC: Topic = Topic {
     word: "hiera-transition",
     help: "Attention of the Hiera block that pools, in one launch and kernel by kernel",
     name: "Hiera's fused transitions",
-    sources: &[Source::HieraTransition96, Source::HieraTransition112],
+    sources: &[Source::HieraTransition96, Source::HieraTransition112, Source::HieraTransition144],
     used_by: Some("an encoder whose trunk is ours"),
     needs_cublaslt: false,
     judge: |bench| {
