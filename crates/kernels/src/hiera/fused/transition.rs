@@ -45,6 +45,7 @@ pub(in crate::hiera) const TRANSITIONS: [Shape; 3] = [
     Shape {
         columns: 144,
         heads: 4,
+        window: WINDOW,
         kernel: "hiera_transition_144",
         topic: Topic::HieraTransition144,
         shared: instance!("hiera_transition_144", "shared"),
