@@ -104,9 +104,9 @@ const MODELS: [Model; 6] = [
         name: "a small one as wide as tiny",
         columns: 96,
         heads: 1,
-        stages: [2, 1, 2, 1],
+        stages: [2, 2, 2, 1],
         windows: [8, 4, 2, 2],
-        whole: [4, 5, 6],
+        whole: [5, 6, 7],
         grid: 8,
     },
 ];
