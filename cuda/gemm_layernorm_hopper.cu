@@ -17,9 +17,8 @@ warpgroups compute the upper and the lower half of each tile (232 each). Cluster
 A LayerNorm by itself reads everything that the GEMM has just written. Here the CLUSTER_N blocks of
 a cluster hold whole rows in registers. (Three at most: an H200 runs 30 clusters of four at once,
 and 4096 tokens need 32.) Each block computes mean and squared differences of its columns, sends
-both to the other blocks of its row, and combines what they send (Chan, Golub and LeVeque, "Updating
-Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979). So a common offset of a
-row costs no digits.
+both to the other blocks of its row, and combines what they send (Chan, Golub and LeVeque, 1979). So
+a common offset of a row costs no digits.
 
 The residual is loaded before the matmul that it is added to: the first tile's at the beginning,
 each other tile's while the tile before is normalised. Each warpgroup sees all stages in their
@@ -73,10 +72,9 @@ struct GemmResidualLayerNorm
 
     float* residual;
     u16* out;
-
+    int group;
     // Lane l: columns 8 j + 2 (l % 4) and the next, of rows l / 4 (4 j, 4 j + 1) and l / 4 + 8.
     typedef float Sums[TILE_N / 2];
-    int group;
 
     /// Whether a group of eight columns is one of the row.
     __device__ __forceinline__ bool has(int j) const {
@@ -190,15 +188,17 @@ struct GemmResidualLayerNorm
         return x + float_from_lane(x, 2);
     }
 
-    /// Mean and reciprocal deviation of this lane's two rows; `sums` holds this block's columns.
-    /// `order`: the tile's number among the cluster's; `one_more`: the buffer has another tile.
-    __device__ __forceinline__ void statistics(const Sums& sums, int order, bool one_more, float (&mean)[2],
-                                               float (&scale)[2]) const {
-        float squares[2];
+    /// Where the parts of this lane's first row come; `order`: the tile's number of the cluster's.
+    __device__ __forceinline__ u32 parts_of(int order) const {
+        return shared + PARTS + (u32)(order & 1) * CLUSTER_N * PART_BYTES + own_row() * 8;
+    }
+
+    /// Means and squared differences of two rows' columns here, which go to all blocks of the row.
+    __device__ __forceinline__ void send_statistics(const Sums& sums, int order, float (&mean)[2],
+                                                    float (&squares)[2]) const {
 #pragma unroll
         for (int r = 0; r < 2; r++) {
-            float sum = 0.0f, square = 0.0f;
-            // Columns beyond the row are zeros.
+            float sum = 0.0f, square = 0.0f;  // columns beyond the row are zeros
 #pragma unroll
             for (int j = 0; j < GROUPS; j++) sum += sums[j * 4 + r * 2] + sums[j * 4 + r * 2 + 1];
             mean[r] = of_row(sum) * (has(GROUPS - 1) ? 1.0f / TILE_N : 1.0f / LAST);
@@ -210,34 +210,35 @@ struct GemmResidualLayerNorm
             }
             squares[r] = of_row(square);
         }
-        if (CLUSTER_N > 1) {
-            u32 place = (u32)(order & 1),
-                parts = shared + PARTS + place * CLUSTER_N * PART_BYTES + own_row() * 8,
-                counted = shared + COUNTED + place * 8;
-            // One lane of four for each block.
-            if ((lane & 3) < CLUSTER_N) {
+        // One lane of four for each block.
+        if (CLUSTER_N > 1 && (lane & 3) < CLUSTER_N) {
 #pragma unroll
-                for (int r = 0; r < 2; r++)
-                    send_two(parts + across * PART_BYTES + r * 64, {mean[r], squares[r]}, counted,
-                             (u32)(down * CLUSTER_N + (lane & 3)));
-            }
+            for (int r = 0; r < 2; r++)
+                send_two(parts_of(order) + across * PART_BYTES + r * 64, {mean[r], squares[r]},
+                         shared + COUNTED + (order & 1) * 8, (u32)(down * CLUSTER_N + (lane & 3)));
+        }
+    }
+
+    /// Mean and reciprocal deviation of whole rows. `one_more`: the buffer has another tile.
+    __device__ __forceinline__ void statistics(int order, bool one_more, float (&mean)[2],
+                                               float (&squares)[2], float (&scale)[2]) const {
+        if (CLUSTER_N > 1) {
+            u32 parts = parts_of(order), counted = shared + COUNTED + (order & 1) * 8;
             barrier_wait_for_peers(counted, (u32)(order >> 1 & 1));
             if (threadIdx.x == 128 && one_more) barrier_expect(counted, CLUSTER_N * PART_BYTES);
 #pragma unroll
             for (int r = 0; r < 2; r++) {
                 float2 part[CLUSTER_N];
-                float sum = 0.0f, square = 0.0f;
+                mean[r] = squares[r] = 0.0f;
 #pragma unroll
                 for (int i = 0; i < CLUSTER_N; i++) part[i] = shared_two(parts + i * PART_BYTES + r * 64);
 #pragma unroll
                 for (int i = 0; i < CLUSTER_N; i++)
-                    sum += part[i].x * ((float)(i < CLUSTER_N - 1 ? TILE_N : LAST) / N);
-                mean[r] = sum;
+                    mean[r] += part[i].x * ((float)(i < CLUSTER_N - 1 ? TILE_N : LAST) / N);
 #pragma unroll
                 for (int i = 0; i < CLUSTER_N; i++)
-                    square += part[i].y + (i < CLUSTER_N - 1 ? TILE_N : LAST) *
-                                              ((part[i].x - mean[r]) * (part[i].x - mean[r]));
-                squares[r] = square;
+                    squares[r] += part[i].y + (i < CLUSTER_N - 1 ? TILE_N : LAST) *
+                                                  ((part[i].x - mean[r]) * (part[i].x - mean[r]));
             }
         }
 #pragma unroll
@@ -289,9 +290,11 @@ struct GemmResidualLayerNorm
             if (order == 0) vectors_wait();
             add(sums, kept);
             if (tile + step < tiles) load_residual(kept, tile + step);
-            store_residual(sums, tile);
-            float mean[2], scale[2];
-            statistics(sums, order, tile + 2 * step < tiles, mean, scale);
+            float mean[2], squares[2], scale[2];
+            if (CLUSTER_N == 1) store_residual(sums, tile);
+            send_statistics(sums, order, mean, squares);
+            if (CLUSTER_N > 1) store_residual(sums, tile);  // while the others' are on their way
+            statistics(order, tile + 2 * step < tiles, mean, squares, scale);
             normalize(sums, tile, mean, scale);
         }
     }
@@ -323,8 +326,7 @@ struct GemmResidualLayerNorm
         if (threadIdx.x == 0) {
             for (int i = 0; i < 2 && CLUSTER_N > 1; i++) {
                 barrier_create(shared + COUNTED + i * 8, 1);
-                if (first + i * step < tiles)
-                    barrier_expect(shared + COUNTED + i * 8, CLUSTER_N * PART_BYTES);
+                if (first + i * step < tiles) barrier_expect(shared + COUNTED + i * 8, CLUSTER_N * PART_BYTES);
             }
             barriers_publish();
         }
@@ -334,21 +336,20 @@ struct GemmResidualLayerNorm
         // 65536 registers: those that the loading warps do not need go to the others.
         if (threadIdx.x < 128) {
             registers_release<40>();
-            if (threadIdx.x == 0) this->load_all_tiles(tokens, weights);
+            if (threadIdx.x == 0) {
+                this->load_all_tiles(tokens, weights);
+                this->wait_for_readers();
+            }
             if (threadIdx.x >= 32) {
                 put_vectors(bias, norm_weight, norm_bias);
                 vectors_give();
                 fetch_ahead(ahead, lines);
             }
-            warp_barrier();
-            cluster_barrier();
         } else {
             registers_claim<232>();
             this->begin_multiplying();
             group = (int)(threadIdx.x >> 7) - 1;
             multiply_all();
-            warp_barrier();
-            cluster_barrier();
         }
     }
 };

@@ -17,8 +17,9 @@ Why no barrier is taken for another of its phases; the n-th use of a stage is it
 - "empty" (arrivals: the reading warps of each block that receives from this one). Phase n is
   complete when all have read use n. Warp 0 waits for it before use n + 1, so no use is two phases
   ahead. Before the first use it asks for parity 1, which counts as complete.
-The block's last matmuls wait for all bytes that were sent to it. A barrier of the cluster at the
-end keeps the block until its peers have sent their last arrivals.
+The block's last matmuls wait for all bytes that were sent to it. At the end a barrier of the
+cluster, or the loading thread (wait_for_readers), keeps the block until its peers have sent their
+last arrivals.
 */
 #pragma once
 
@@ -252,6 +253,15 @@ struct OutputTiles {
                 if (++slot == STAGES) slot = 0, turn ^= 1;
             }
         }
+    }
+
+    /// By the same thread, at the end: all that this block and its peers read of its stages has been
+    /// announced, so nobody sends to it any more. A barrier of the cluster would release, and so wait
+    /// for, all stores of the block.
+    __device__ __forceinline__ void wait_for_readers() const {
+        u32 use = (u32)((tiles - first + step - 1) / step * chunks());
+        for (int i = 0; i < STAGES; i++, use++)
+            barrier_wait(shared + EMPTY + use % STAGES * 8, (use / STAGES & 1) ^ 1);
     }
 
     // ---- a computing warpgroup ----

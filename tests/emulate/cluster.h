@@ -37,10 +37,15 @@ static void here(u32 address) {
         exit(1);
     }
 }
+/// Whether all threads of a block have ended, so that its shared memory is gone.
+static bool block_ended(u32 rank) {
+    for (int i = block_threads; i-- > 0;) if (!fibers[rank * block_threads + i].done) return false;
+    return true;
+}
 static void barrier_expect(u32 b, u32 bytes) { here(b); barrier_step(barriers.at(b), 1, bytes); }
 static void barrier_arrive_at(u32 b, u32 rank) {
     here(b);
-    if (rank >= cluster_size || fibers[rank * block_threads].done) {
+    if (rank >= cluster_size || block_ended(rank)) {
         printf("block %u is not there\n", rank);
         exit(1);
     }
@@ -91,7 +96,7 @@ static void land(const Part& p) {
 }
 static void send_two(u32 to, float2 x, u32 barrier, u32 rank) {
     here(to), here(barrier);
-    if (to % 8 || rank >= cluster_size || fibers[rank * block_threads].done) {
+    if (to % 8 || rank >= cluster_size || block_ended(rank)) {
         printf("a part for nobody\n");
         exit(1);
     }

@@ -1,8 +1,9 @@
 /*!
-Runs the products' own source (cuda/gemm_hopper.cu) on the CPU (cluster.h) and compares with float64.
+Runs the products' own sources (cuda/gemm_hopper.cu, gemm_gelu_hopper.cu) on the CPU (cluster.h) and compares with float64.
 */
 #include "cluster.h"
 #include "gemm_hopper.cu.gemm"
+#include "gemm_gelu_hopper.cu.gemm"
 
 template <class P> static void test(const char* name, int m, int n, int k, int clusters, bool lazy) {
     Halves a((long)m * k, 1), w((long)n * k, 1 / sqrtf(k)), bias(n, 1), out((long)m * n);
@@ -34,6 +35,8 @@ int main(int count, char** words) {
     suite<GemmBiasGelu<true, 128, 6, 2, 1>>("128 by 2", all);
     suite<GemmBiasGelu<true, 192, 5, 2, 1>>("192 by 2", all);
     suite<GemmBiasGelu<true, 128, 6, 2, 2>>("128 by 4", all);
+    suite<GemmGelu<128, 6, 2, 1, 2>>("128, two groups", all);
+    suite<GemmGelu<128, 6, 2, 1, 3>>("128, three groups", all);
     suite<GemmBiasGelu<false, 128, 6, 2, 1>>("plain 128 by 2", false);
     suite<GemmBiasGelu<false, 192, 5, 2, 1>>("plain 192 by 2", false);
 }

@@ -6,6 +6,10 @@ namespace products {
 #include "gemm_hopper.cu.gemm"
 #include "gemm_hopper.cu.instances"
 }  // namespace products
+namespace gelus {
+#include "gemm_gelu_hopper.cu.gemm"
+#include "gemm_gelu_hopper.cu.instances"
+}  // namespace gelus
 namespace norms {
 static void prefetch_far_line(const void* from) { (void)*(volatile const unsigned char*)from; }
 #include "../../emulate/gemm_layernorm.h"
@@ -27,6 +31,8 @@ static const Kernel KERNELS[] = {
     CLUSTER(products, gemm_bias_gelu_128_by_2, 2),
     CLUSTER(products, gemm_bias_gelu_192_by_2, 2),
     CLUSTER(products, gemm_bias_gelu_128_by_4, 4),
+    CLUSTER(gelus, gemm_bias_gelu_128_two_groups, 2),
+    CLUSTER(gelus, gemm_bias_gelu_128_three_groups, 2),
     CLUSTER(products, gemm_bias_128_by_2, 2),
     CLUSTER(products, gemm_bias_192_by_2, 2),
     CLUSTER(norms, gemm_residual_layernorm_144, 2),

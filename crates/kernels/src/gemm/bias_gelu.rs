@@ -11,7 +11,7 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 
 use super::tile_config::{ClusterKernel, TileConfig, config, supports_k};
-use crate::constants::instance;
+use crate::constants::{instance, threads};
 use crate::kernel::arguments;
 use crate::{int, need_exactly};
 use cuda::module::LaunchMode;
@@ -29,11 +29,14 @@ const WHAT: &str = "multiply, and activate";
 /// Tiles of 192 columns read less; tiles of 128 waste less of the last one for a small or odd N.
 /// Clusters of four blocks read less than clusters of two; fewer may fit, as a cluster's blocks lie
 /// in one group of multiprocessors. With tiles of 192 columns they were the fastest for no model.
-/// None of the others is the fastest for all shapes.
-const CONFIGS: [TileConfig; 5] = [
+/// Two or three warpgroups take the tiles in turn, with a shorter epilogue
+/// (`cuda/gemm_gelu_hopper.cu`). None of the others is the fastest for all shapes.
+const CONFIGS: [TileConfig; 7] = [
     config!("gemm_bias_gelu_128_by_2"),
     config!("gemm_bias_gelu_192_by_2"),
     config!("gemm_bias_gelu_128_by_4"),
+    config!("gemm_bias_gelu_128_two_groups"),
+    config!("gemm_bias_gelu_128_three_groups"),
     config!("gemm_bias_128_by_2"),
     config!("gemm_bias_192_by_2"),
 ];
@@ -124,17 +127,20 @@ mod tests {
     fn blocks_have_the_memory_of_their_stages() {
         // Six or five stages with two barriers each, and 16 rows of 128 bytes for each of eight warps.
         let of = |tile_n| if tile_n == 128 { 213_088 } else { 221_264 };
-        for TileConfig { name, tile_n, shared, .. } in CONFIGS {
-            assert_eq!(shared, of(tile_n), "{name}");
+        for TileConfig { name, tile_n, threads, shared, .. } in CONFIGS {
+            // A third warpgroup has as many rows for its four warps.
+            let third = if threads == 512 { 4 * 16 * 128 } else { 0 };
+            assert_eq!(shared, of(tile_n) + third, "{name}");
             assert!(shared <= 232_448, "{name}");
         }
-        assert_eq!(CONFIGS.iter().filter(|config| config.name.starts_with(GELU)).count(), 3);
+        assert_eq!(CONFIGS.iter().filter(|config| config.name.starts_with(GELU)).count(), 5);
     }
 
     #[test]
     fn tiles_of_clusters_cover_the_output_and_the_models_shapes_are_served() {
         let tiles = |m, n| {
-            let [a, b, c, ..] = CONFIGS.map(|config| config.cluster_tiles(m, n));
+            let [a, b, c, two, three, ..] = CONFIGS.map(|config| config.cluster_tiles(m, n));
+            assert_eq!([a; 2], [two, three], "warpgroups change no tile");
             [a, b, c]
         };
         assert_eq!(tiles(4096, 2304), [16 * 18, 16 * 12, 16 * 9]);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::{Result, bail, ensure};
 
 use super::tile_config::{ClusterKernel, TileConfig, config, supports_k};
-use crate::constants::instance;
+use crate::constants::{instance, threads};
 use crate::kernel::arguments;
 use crate::{int, need_exactly};
 use cuda::module::LaunchMode;

@@ -9,14 +9,12 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 
 use super::{bias_gelu, residual_layernorm};
-use crate::constants::threads;
 use crate::images::{self, Topic};
 use cuda::module::{Arg, Function, Launch, LaunchMode};
 use cuda::tensor_map::TensorMap;
 use cuda::{Gpu, Stream, View};
 
-/// Threads of a block of all these kernels, and rows of an output tile.
-const THREADS: u32 = threads!("gemm_bias_128_by_2");
+/// Rows of an output tile.
 const TILE_M: u32 = 128;
 /// Terms of one tensor core instruction, and of one stage of the pipeline.
 const MMA_K: usize = 16;
@@ -46,6 +44,8 @@ pub(super) struct TileConfig {
     /// Blocks of a cluster along M and N.
     pub cluster_m: u32,
     pub cluster_n: u32,
+    /// Threads of a block.
+    pub threads: u32,
     /// Dynamic shared memory of a block, bytes.
     pub shared: u32,
 }
@@ -58,6 +58,7 @@ macro_rules! config {
             tile_n: instance!($name, "tile_n"),
             cluster_m: instance!($name, "cluster_m"),
             cluster_n: instance!($name, "cluster_n"),
+            threads: threads!($name),
             shared: instance!($name, "shared"),
         }
     };
@@ -124,7 +125,7 @@ impl ClusterKernel {
             let module = modules.iter().find(|module| Topic::with(name) == Some(module.topic));
             let module = module.with_context(|| format!("no module has the kernel {name}"))?;
             let function = module.function(name)?.with_shared(config.shared)?;
-            let resident = function.resident_clusters(THREADS, blocks)? as usize;
+            let resident = function.resident_clusters(config.threads, blocks)? as usize;
             log::debug!("kernel {name}: {resident} clusters at once");
             Ok(Self { config: *config, function, resident })
         };
@@ -168,7 +169,7 @@ impl ClusterKernel {
         let clusters = self.config.cluster_tiles(m, n).min(self.resident);
         let blocks = u32::try_from(clusters * self.config.blocks() as usize);
         let grid = (blocks.context("too many blocks")?, 1, 1);
-        let launch = Launch { grid, threads: THREADS };
+        let launch = Launch { grid, threads: self.config.threads };
         // SAFETY: the caller's promise. The thread that copies tiles waits before the first
         // (`load_all_tiles` in the source), and all stores of a block depend on those tiles; other
         // reads of memory that earlier kernels write wait, too.
