@@ -10,14 +10,15 @@ B[N, K]^T + bias). A: tokens, B: weights; f32 accumulators, rounded once.
 Warp 0 loads tiles by TMA, and GROUPS warpgroups take the output tiles in turn: one multiplies with
 `wgmma`, and the others apply GELU and store. Grid: whole clusters, which stay for the whole launch.
 
-Why beside gemm_hopper.cu: by the times of both, its epilogue takes some 8000 cycles a tile of
-128 x 128, where the matmul takes 8 a column of K. So the epilogue decides, and here
+Why beside gemm_hopper.cu: an estimate from its times says that its epilogue takes longer than the
+matmul up to K = 576, though its instructions are half as many as the matmul's cycles at K = 448. A
+scheduler has one warp of the epilogue, which waits for what it needs. So here
   - the sums begin as the biases, which come while the warpgroup waits for its turn. There the
     epilogue waits for them, once for each 64 columns;
-  - the epilogue is a loop over the tile's halves, and the matmul one loop over stages. The other
-    half's sums move to the registers of the first. Code that does not fit the instruction cache
-    comes from farther away each time, and one warp of a scheduler has nothing to do meanwhile;
-  - three warpgroups, if they win, hide an epilogue that takes twice as long as the matmul.
+  - the epilogue is a loop over the tile's halves, and the matmul one loop over stages, so that the
+    code fits nearer instruction caches. The second half's sums move to the registers of the first;
+  - three warpgroups hide an epilogue that takes twice as long as the matmul;
+  - the kernel ends without a barrier of the cluster, which would wait for all stores.
 
 A warpgroup arrives at the next one's named barrier once for each tile that follows its own, and the
 next one waits once. So a tile begins when the warpgroups before have seen all stages before it, and
