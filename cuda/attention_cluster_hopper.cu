@@ -2,13 +2,14 @@
 The memory attention, and an encoder's global attention, for Hopper only (sm_90a), by clusters of
 two blocks: partial results and masks are those of attention.cu.
 
-| instance                   | WIDTH, DV | queries x keys of a block | Q in          | stages | shared bytes |
-|----------------------------|-----------|---------------------------|---------------|--------|--------------|
-| attention_cross_hopper     | 256, 64   | 128 x 128                 | registers     | 14     | 229 600      |
-| attention_self_hopper      | 256, 256  | 128 x 80                  | shared memory | 16     | 229 640      |
-| attention_global_64_hopper | 64, 64    | 128 x 128                 | registers     | 14     | 229 600      |
-| attention_global_80_hopper | 80, 80    | 128 x 128                 | registers     | 14     | 229 600      |
-| attention_global_96_hopper | 96, 96    | 128 x 128                 | registers     | 14     | 229 600      |
+| instance                      | WIDTH, DV | queries x keys | Q in          | stages | shared bytes |
+|-------------------------------|-----------|----------------|---------------|--------|--------------|
+| attention_cross_hopper        | 256, 64   | 128 x 128      | registers     | 14     | 229 600      |
+| attention_cross_biased_hopper | 256, 64   | 128 x 128      | registers     | 14     | 229 600      |
+| attention_self_hopper         | 256, 256  | 128 x 80       | shared memory | 16     | 229 640      |
+| attention_global_64_hopper    | 64, 64    | 128 x 128      | registers     | 14     | 229 600      |
+| attention_global_80_hopper    | 80, 80    | 128 x 128      | registers     | 14     | 229 600      |
+| attention_global_96_hopper    | 96, 96    | 128 x 128      | registers     | 14     | 229 600      |
 
 A cluster has 256 queries, which see the same keys. Each block brings half of every chunk of K and V
 by TMA, for both blocks (multicast), so the L2 cache is read once for 256 queries. By one block
@@ -29,12 +30,13 @@ bytes of both halves; "empty" counts the warps of both blocks, since both halves
 warps wait for all chunks in the order of the ring. Both blocks have the same tiles of keys. Q
 passes through the first slots of the ring, or has a barrier of its own.
 
-The bias of the bank is 0 for memories that are there. A warp looks at the bias of a tile while it
-waits, and adds nothing if all of it is 0.
+A full bank has no bias, and its instance no code for one: the look at it took 3 % of the time. The
+bias of a filling bank is 0 for memories that are there. A warp of the biased instance looks at a
+tile's bias while it waits, and adds nothing if all of it is 0.
 
 Heads lie side by side in tokens: a tensor map has columns, tokens and heads as sides, each with its
 distance. Heads may be narrower than WIDTH, and WIDTH no multiple of 64: TMA fills zeros there, and
-matmuls go as far as WIDTH. They have no bias.
+matmuls go as far as WIDTH.
 
 Grid: (blocks of 128 queries, rounded up to whole clusters; parts of the keys; objects). TMA fills
 zeros for queries and keys past an object's last. No row past the last is stored.
@@ -91,19 +93,19 @@ __device__ __forceinline__ void wgmma_rs_rows(float (&d)[64], const u32 (&a)[4],
 /// Blocks of a cluster.
 constexpr int ATTENTION_CLUSTER = 2;
 
-/// HOLDS: Q is in registers, and its place in shared memory belongs to the ring.
-template <int WIDTH_, int KEYS_, int DV_, int STAGES_, bool HOLDS_>
+/// HOLDS: Q is in registers, and its place in shared memory belongs to the ring. BIASED: keys have a
+/// bias.
+template <int WIDTH_, int KEYS_, int DV_, int STAGES_, bool HOLDS_, bool BIASED_ = false>
 struct ClusterAttention
-    : AttentionWarpgroup<ClusterAttention<WIDTH_, KEYS_, DV_, STAGES_, HOLDS_>, WIDTH_, 2, KEYS_, DV_,
-                         STAGES_, HOLDS_ ? 0 : query_bytes(WIDTH_, 2), HOLDS_ ? 0 : 8, true> {
+    : AttentionWarpgroup<ClusterAttention<WIDTH_, KEYS_, DV_, STAGES_, HOLDS_, BIASED_>, WIDTH_, 2, KEYS_,
+                         DV_, STAGES_, HOLDS_ ? 0 : query_bytes(WIDTH_, 2), HOLDS_ ? 0 : 8, true> {
     typedef AttentionWarpgroup<ClusterAttention, WIDTH_, 2, KEYS_, DV_, STAGES_,
                                HOLDS_ ? 0 : query_bytes(WIDTH_, 2), HOLDS_ ? 0 : 8, true> Base;
     using typename Base::Cursor;
     using Base::WIDTH, Base::CONSUMERS, Base::KEYS, Base::DV, Base::STAGES, Base::QUERIES, Base::K_CHUNKS,
         Base::V_CHUNKS, Base::STAGE_BYTES, Base::RING, Base::FULL, Base::EMPTY;
-    using Base::shared, Base::thread, Base::lane, Base::n, Base::first, Base::end, Base::bias, Base::at,
-        Base::scores;
-    static constexpr bool HOLDS = HOLDS_;
+    using Base::shared, Base::thread, Base::lane, Base::n, Base::first, Base::end, Base::at, Base::scores;
+    static constexpr bool HOLDS = HOLDS_, BIASED = BIASED_;
     static constexpr bool PEELED = false;  // with both codes self-attention has too few registers
     static constexpr bool EAGER = WIDTH != PACKED_WIDTH;
     static constexpr int QUERIES_FULL = Base::BEHIND;  // offset of Q's barrier, if Q has one
@@ -186,25 +188,27 @@ struct ClusterAttention
             barrier_arrive_at(shared + EMPTY + slot * 8, (u32)lane % ATTENTION_CLUSTER);
     }
 
-    bool biased;  // whether any key of the tile has a bias other than 0
+    const float* bias;  // of BIASED: of all keys
+    bool biased;        // of BIASED: whether any key of the tile has a bias other than 0
 
-    /// Waits for the tile's keys, then for this warpgroup's turn, and issues the scores. The bias
-    /// of the next tile is on its way to the L1 cache meanwhile.
-    __device__ __forceinline__ void begin_tile(int tile, u32 queries, int turn) {
-        constexpr int SHARE = (KEYS + 31) / 32;  // of a lane
-        float own[SHARE] = {};
-        if (bias) {
-            int key = tile * KEYS + lane, limit = min(n, (tile + 1) * KEYS);
+    static constexpr int SHARE = (KEYS + 31) / 32;  // of a tile's biases, for each lane
+
+    /// Begins to load the lane's biases, and to bring those of the next tile to the L1 cache.
+    __device__ __forceinline__ void load_bias(int tile, float (&own)[SHARE]) const {
+        int key = tile * KEYS + lane, limit = min(n, (tile + 1) * KEYS);
 #pragma unroll
-            for (int i = 0; i < SHARE; i++)
-                if (key + i * 32 < limit) own[i] = bias[key + i * 32];
-            int next = (tile + 1) * KEYS + lane * 32;
-            if (lane < SHARE && next < n) prefetch_line(bias + next);
-        }
+        for (int i = 0; i < SHARE; i++) own[i] = key + i * 32 < limit ? bias[key + i * 32] : 0.0f;
+        int next = (tile + 1) * KEYS + lane * 32;
+        if (lane < SHARE && next < n) prefetch_line(bias + next);
+    }
+
+    /// Waits for the tile's keys, then for this warpgroup's turn, and issues the scores.
+    __device__ __forceinline__ void begin_tile(int tile, u32 queries, int turn) {
+        float own[SHARE];
+        if constexpr (BIASED) load_bias(tile, own);
         u64 b[K_CHUNKS];
         this->await_keys(b);
-        biased = false;
-        if (bias) {
+        if constexpr (BIASED) {
             settle(own);  // what waits for the loads stays behind the keys, before the turn
             bool other = false;
 #pragma unroll
@@ -227,7 +231,7 @@ struct ClusterAttention
     /// Adds the bias, unless it is 0 for the whole tile, and takes keys past the last away.
     __device__ __forceinline__ void finish_scores(int tile) {
         int column = tile * KEYS + (lane & 3) * 2, rest = n - column;
-        if (biased) {
+        if (BIASED && biased) {
             const float* from = bias + column;
 #pragma unroll
             for (int j = 0; j < KEYS / 8; j++) {
@@ -260,6 +264,7 @@ struct ClusterAttention
     __device__ __forceinline__ void run(const TensorMap* q, const TensorMap* k, const TensorMap* v,
                                         const Problem& p, u32 shared_base) {
         this->begin(p, shared_base);
+        bias = p.bias;
         if (threadIdx.x == 0) {
             prefetch_map(q);
             prefetch_map(k);
@@ -300,25 +305,31 @@ struct ClusterAttention
 // ---- instances ----
 
 // Constants: for the host (scripts/kernels.py).
-#define CLUSTER_INSTANCE(NAME, WIDTH, KEYS, DV, STAGES, HOLDS)                                               \
-    typedef ClusterAttention<WIDTH, KEYS, DV, STAGES, HOLDS> NAME##_instance;                                \
+#define CLUSTER_INSTANCE(NAME, WIDTH, KEYS, DV, STAGES, ...)                                                 \
+    typedef ClusterAttention<WIDTH, KEYS, DV, STAGES, __VA_ARGS__> NAME##_instance;                          \
     [[maybe_unused]] constexpr int NAME##_queries = NAME##_instance::QUERIES;                                \
     [[maybe_unused]] constexpr int NAME##_shared = NAME##_instance::SHARED;                                  \
     [[maybe_unused]] constexpr int NAME##_box = NAME##_instance::BOX;                                        \
     [[maybe_unused]] constexpr int NAME##_width = WIDTH, NAME##_columns = DV, NAME##_keys = KEYS;
-#define ATTENTION_CLUSTER_HOPPER(NAME, WIDTH, KEYS, DV, STAGES, HOLDS)                                       \
-    CLUSTER_INSTANCE(NAME, WIDTH, KEYS, DV, STAGES, HOLDS)                                                   \
+// The parameters behind the tensor maps come last.
+#define MEMORY_KERNEL(NAME, WIDTH, DV, BIAS, ...)                                                            \
     extern "C" __global__ void __cluster_dims__(ATTENTION_CLUSTER, 1, 1) __launch_bounds__(384, 1)           \
         NAME(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k,                       \
-             const __grid_constant__ TensorMap v, const float* bias, f16* out, float* partial, float* stats, \
-             int m, int n) {                                                                                 \
+             const __grid_constant__ TensorMap v, __VA_ARGS__) {                                             \
         extern __shared__ __align__(1024) unsigned char memory[];                                            \
         NAME##_instance attention;                                                                           \
         attention.run(&q, &k, &v,                                                                            \
-                      Problem{nullptr, nullptr, nullptr, bias, out, partial, stats, m, n, WIDTH, DV,         \
+                      Problem{nullptr, nullptr, nullptr, BIAS, out, partial, stats, m, n, WIDTH, DV,         \
                               {WIDTH, 0}, {WIDTH, 0}, {DV, 0}, {DV, m * DV}},                                \
                       shared_address(memory));                                                               \
     }
+#define ATTENTION_CLUSTER_HOPPER(NAME, WIDTH, KEYS, DV, STAGES, HOLDS)                                       \
+    CLUSTER_INSTANCE(NAME, WIDTH, KEYS, DV, STAGES, HOLDS)                                                   \
+    MEMORY_KERNEL(NAME, WIDTH, DV, nullptr, f16* out, float* partial, float* stats, int m, int n)
+#define ATTENTION_BIASED_HOPPER(NAME, WIDTH, KEYS, DV, STAGES, HOLDS, BIASED)                                \
+    CLUSTER_INSTANCE(NAME, WIDTH, KEYS, DV, STAGES, HOLDS, BIASED)                                           \
+    MEMORY_KERNEL(NAME, WIDTH, DV, bias, const float* bias, f16* out, float* partial, float* stats, int m,   \
+                  int n)
 // Heads of `depth` columns, whose results lie where the launch says, in elements.
 #define ATTENTION_GLOBAL_HOPPER(NAME, WIDTH, KEYS, DV, STAGES, HOLDS)                                        \
     CLUSTER_INSTANCE(NAME, WIDTH, KEYS, DV, STAGES, HOLDS)                                                   \
@@ -339,6 +350,7 @@ struct ClusterAttention
 #define GLOBAL 2
 #if !defined(INSTANCES) || INSTANCES == MEMORY
 ATTENTION_CLUSTER_HOPPER(attention_cross_hopper, 256, 128, 64, 14, true)
+ATTENTION_BIASED_HOPPER(attention_cross_biased_hopper, 256, 128, 64, 14, true, true)
 ATTENTION_CLUSTER_HOPPER(attention_self_hopper, 256, 80, 256, 16, false)
 #endif
 #if !defined(INSTANCES) || INSTANCES == GLOBAL

@@ -12,7 +12,7 @@ use crate::selftest::fakes::{Fakes, shared};
 use crate::support::{column, segtrt};
 
 /// The kernels of attention, and the sources that have them.
-pub const ATTENTION: [(&str, &str); 14] = [
+pub const ATTENTION: [(&str, &str); 15] = [
     ("attention", "attention_cross"),
     ("attention", "attention_self"),
     ("attention", "attention_heads_64"),
@@ -20,6 +20,7 @@ pub const ATTENTION: [(&str, &str); 14] = [
     ("attention", "attention_heads_96"),
     ("attention", "attention_heads_128"),
     ("attention_cluster_hopper", "attention_cross_hopper"),
+    ("attention_cluster_hopper", "attention_cross_biased_hopper"),
     ("attention_cluster_hopper", "attention_self_hopper"),
     ("attention_cluster_hopper", "attention_global_64_hopper"),
     ("attention_cluster_hopper", "attention_global_80_hopper"),

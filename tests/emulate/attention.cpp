@@ -10,6 +10,7 @@ variants, or with `shipped` the instances in the PTX alone, on few keys.
 #include "attention.h"
 
 #ifdef CLUSTERS
+typedef ClusterAttention<256, 128, 64, 14, true, true> Filling;
 template <int WIDTH> using Global = ClusterAttention<WIDTH, 128, WIDTH, 14, true>;
 #endif
 #ifdef HOPPER
@@ -52,9 +53,16 @@ template <class A> static void test(const char* name, int batch, int m, int n, i
     Matrix q{ask.data(), {W, m * W}}, k{keys.data(), {W, n * W}}, v{values.data(), {V, n * V}}, o{out.data(), {V, m * V}};
     if (tokens) q.rows = {3 * all, W}, k = {q.data + all, q.rows}, v = {q.data + 2 * all, q.rows}, o.rows = {all, W};
     for (int b = 0; b < batch; b++) for (int r = 0; r < m; r++) for (int c = 0; c < W; c++) { f16& x = q.at(b, r, c); x = tohalf(half(x) * scale / sqrtf(W)); }
+#ifdef CLUSTERS
+    // An instance has a bias, which may be 0, or no code for one.
+    const bool biased = A::BIASED;
+    if (!biased) bias_kind = 0;
+#else
+    const bool biased = bias_kind;
+#endif
     Reals bias(n), partial(batch * splits * m * DV), stats(batch * splits * m * 2);
-    for (int i = 0; i < n; i++) bias[i] = bias_kind == 1 ? (i < n / 2 ? -1e4f : 0) : bias_kind == 2 ? (rng() % 3 ? -1e4f : 0) : bias_kind == 3 ? -1e4f : bias_kind == 5 ? (i % 300 == 299 ? 4.0f : 0) : normal(rng);
-    Problem p{q.data, k.data, v.data, bias_kind ? bias.data() : nullptr, o.data, partial.data(), stats.data(), m, n, W, V, q.rows, k.rows, v.rows, o.rows};
+    for (int i = 0; i < n; i++) bias[i] = bias_kind == 0 ? 0 : bias_kind == 1 ? (i < n / 2 ? -1e4f : 0) : bias_kind == 2 ? (rng() % 3 ? -1e4f : 0) : bias_kind == 3 ? -1e4f : bias_kind == 5 ? (i % 300 == 299 ? 4.0f : 0) : normal(rng);
+    Problem p{q.data, k.data, v.data, biased ? bias.data() : nullptr, o.data, partial.data(), stats.data(), m, n, W, V, q.rows, k.rows, v.rows, o.rows};
     depends_on(ask, keys, values, bias, out, partial, stats);
     attend<A>(p, batch, splits);
     if (splits > 1) {
@@ -64,7 +72,7 @@ template <class A> static void test(const char* name, int batch, int m, int n, i
     Errors errors;
     for (int b = 0; b < batch; b++) for (int i = 0; i < m; i++) {
         std::vector<double> s(n); double top = -1e300, total = 0, sums[256] = {0};
-        for (int j = 0; j < n; j++) { double d = 0; for (int c = 0; c < W; c++) d += (double)half(q.at(b, i, c)) * half(k.at(b, j, c)); s[j] = d + (bias_kind ? bias[j] : 0); top = std::max(top, s[j]); }
+        for (int j = 0; j < n; j++) { double d = 0; for (int c = 0; c < W; c++) d += (double)half(q.at(b, i, c)) * half(k.at(b, j, c)); s[j] = d + bias[j]; top = std::max(top, s[j]); }
         for (int j = 0; j < n; j++) { double w = exp(s[j] - top); total += w; if (w > 1e-12) for (int c = 0; c < V; c++) sums[c] += w * half(v.at(b, j, c)); }
         for (int c = 0; c < V; c++) errors.add(half(o.at(b, i, c)), sums[c] / total);
     }
@@ -111,6 +119,7 @@ int main(int count, char** words) {
     if (shipped_alone(count, words)) {
 #ifdef CLUSTERS
         shipped<ClusterAttention<256, 128, 64, 14, true>>("attention_cross_hopper");
+        shipped<ClusterAttention<256, 128, 64, 14, true, true>>("attention_cross_biased_hopper");
         shipped<ClusterAttention<256, 80, 256, 16, false>>("attention_self_hopper");
         shipped_heads<ClusterAttention<64, 128, 64, 14, true>>("attention_global_64_hopper", 56);
         shipped_heads<ClusterAttention<80, 128, 80, 14, true>>("attention_global_80_hopper", 72);
@@ -132,16 +141,18 @@ int main(int count, char** words) {
     }
 #ifdef CLUSTERS
     suite<ClusterAttention<256, 128, 64, 14, true>>("cluster cross holds");
+    suite<Filling>("cluster cross biased");
     suite<ClusterAttention<256, 128, 64, 10, false>>("cluster cross");
     suite<ClusterAttention<256, 80, 256, 16, false>>("cluster self");
     suite<ClusterAttention<256, 64, 256, 20, false>>("cluster self 64");
-    suite<ClusterAttention<256, 128, 64, 5, true>>("cluster cross ring5");
+    suite<ClusterAttention<256, 128, 64, 5, true, true>>("cluster cross ring5");
     suite<ClusterAttention<256, 64, 256, 8, false>>("cluster self ring8");
-    test<ClusterAttention<256, 128, 64, 14, true>>("cluster cross holds", 1, 128, 1700, 1, 2, 4, true);
+    test<ClusterAttention<256, 128, 64, 14, true>>("cluster cross holds", 1, 128, 1700, 1, 0, 4, true);
+    test<Filling>("cluster cross biased", 1, 128, 1700, 1, 2, 4, true);
     // Tiles with a bias of 0, and with one that has a single other.
-    test<ClusterAttention<256, 128, 64, 14, true>>("cluster cross holds", 1, 128, 1750, 1, 5, 16, false);
-    test<ClusterAttention<256, 80, 256, 16, false>>("cluster self", 1, 128, 700, 1, 5, 16, true);
-    test<ClusterAttention<256, 128, 64, 14, true>>("cluster cross holds", 3, 520, 1200, 2, 4, 4, true);
+    test<Filling>("cluster cross biased", 1, 128, 1750, 1, 5, 16, false);
+    test<Filling>("cluster cross biased", 3, 520, 1200, 2, 4, 4, true);
+    test<ClusterAttention<256, 128, 64, 14, true>>("cluster cross holds", 3, 520, 1200, 2, 0, 4, true);
     test<ClusterAttention<256, 80, 256, 16, false>>("cluster self", 2, 300, 900, 1, 0, 4, true);
     heads<Global<64>>("cluster heads of 64", {8, 56, 64});
     heads<Global<80>>("cluster heads of 80", {72, 80});

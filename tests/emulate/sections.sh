@@ -25,7 +25,7 @@ wrong() {
 }
 wrong memory_key_proj.cu.attention keys_of_one_time 'p.time_bias[of]' 4.0f
 wrong attention.cu.attention attention_has_no_bias p.bias nullptr
-wrong attention_hopper.cuh.attention attention_has_no_bias p.bias nullptr
+wrong attention_cluster_hopper.cu.attention attention_has_no_bias 'any_lane(other)' false
 wrong attention.cu.attention attention_reads_before_it_waits 'dependent_wait()' '(void)0'
 landed='copies_wait<STAGES / GROUP - 1>()'
 wrong attention.cu.attention attention_reads_before_it_waits "$landed" "($landed, dependent_wait())"

@@ -50,6 +50,7 @@ static const Kernel KERNELS[] = {
     SOURCE(any, attention_combine_128),
     SOURCE(any, attention_combine_256),
     CLUSTER(clusters, attention_cross_hopper, 2),
+    CLUSTER(clusters, attention_cross_biased_hopper, 2),
     CLUSTER(clusters, attention_self_hopper, 2),
     CLUSTER(clusters, attention_global_64_hopper, 2),
     CLUSTER(clusters, attention_global_80_hopper, 2),

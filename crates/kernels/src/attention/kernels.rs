@@ -64,9 +64,10 @@ pub(super) struct Kind {
     pub shared: u32,
     /// Keys of a tile, or of a tile for each group of warps: no part of the keys is smaller.
     pub tile: usize,
-    /// Of a kernel that runs in clusters and takes tensor maps: keys of a box. For heads it takes no
-    /// bias.
+    /// Of a kernel that runs in clusters, takes tensor maps and no bias: keys of a box.
     pub box_keys: Option<u32>,
+    /// The kernel that does the same with a bias, where this one takes none.
+    pub biased: Option<&'static str>,
 }
 
 /// A kernel with the constants of its instance in the source.
@@ -78,6 +79,7 @@ macro_rules! kind {
             shared: instance!($name, "shared"),
             tile: instance!($name, "keys") as usize,
             box_keys: None,
+            biased: None,
         }
     };
     (cluster $name:literal) => {
@@ -98,7 +100,10 @@ macro_rules! kernels {
     };
 }
 
-const CROSS_ON_HOPPER: Kind = kind!(cluster "attention_cross_hopper");
+const CROSS_ON_HOPPER: Kind = Kind {
+    biased: Some("attention_cross_biased_hopper"),
+    ..kind!(cluster "attention_cross_hopper")
+};
 const SELF_ON_HOPPER: Kind = kind!(cluster "attention_self_hopper");
 /// No model has heads as wide: Hopper has no kernels of its own for them.
 const WIDEST: Kind = kind!("attention_heads_128");
@@ -135,6 +140,8 @@ const ALONE: [u32; 2] = [96 << 10, 120 << 10];
 #[derive(Debug)]
 pub(super) struct Pair {
     pub attend: Function,
+    /// As [`Kind::biased`].
+    pub biased: Option<Function>,
     pub kind: Kind,
     pub merge: Function,
     /// Columns that the results of parts have.
@@ -206,7 +213,9 @@ impl AttentionKernels {
         };
         let pair = |kernels: &Kernels| -> Result<Arc<Pair>> {
             let kind = kernels.kind(wanted);
-            let attend = function(kind.name)?.with_shared(kind.shared)?;
+            let ready = |name: &str| anyhow::Ok(function(name)?.with_shared(kind.shared)?);
+            let attend = ready(kind.name)?;
+            let biased = kind.biased.map(ready).transpose()?;
             let resident = match kind.box_keys {
                 Some(_) => CLUSTER * attend.resident_clusters(kind.threads, CLUSTER)?,
                 None => attend.resident_blocks(kind.threads)? * processors as u32,
@@ -224,7 +233,8 @@ impl AttentionKernels {
                 Form::Any => LaunchMode::Ordered,
                 Form::Hopper | Form::HopperBlocks => MODE_ON_HOPPER,
             };
-            Ok(Arc::new(Pair { attend, kind, merge, padded: kernels.padded, resident, mode }))
+            let padded = kernels.padded;
+            Ok(Arc::new(Pair { attend, biased, kind, merge, padded, resident, mode }))
         };
         let heads = |at: usize| pair(&HEADS[at]).map_err(|error| format!("{error:#}").into());
         Ok(Self {
@@ -269,7 +279,7 @@ impl AttentionKernels {
         let kind = Kind { threads, shared, ..*kind };
         let resident = blocks as usize * processors;
         let (merge, padded, mode) = (merge.clone(), *padded, *mode);
-        let pair = Pair { attend: function, kind, merge, padded, resident, mode };
+        let pair = Pair { attend: function, biased: None, kind, merge, padded, resident, mode };
         Ok(Self { memory: Arc::new(pair), ..self.clone() })
     }
 

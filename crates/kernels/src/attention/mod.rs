@@ -21,7 +21,7 @@ use anyhow::{Result, bail, ensure};
 
 use crate::kernel::{Chain, arguments};
 use crate::{blocks, int, need_exactly};
-use cuda::module::Launch;
+use cuda::module::{Function, Launch};
 use cuda::tensor_map::TensorMap;
 use cuda::{Gpu, LaunchMode, MemoryTag, Stream, View};
 use kernels::{CLUSTER, Pair};
@@ -156,9 +156,14 @@ impl Attention {
         self.grid.1
     }
 
-    /// The kernel's name.
-    pub fn kernel(&self) -> &str {
-        self.pair.attend.name()
+    /// The kernel's name, without a bias or with one.
+    pub fn kernel(&self, biased: bool) -> &str {
+        self.attends(biased).name()
+    }
+
+    fn attends(&self, biased: bool) -> &Function {
+        let other = self.pair.biased.as_ref().filter(|_| biased);
+        other.unwrap_or(&self.pair.attend)
     }
 
     /// Enqueues O = softmax(Q Kᵀ + bias) V. All but `bias` are fp16: `q` `[objects, queries,
@@ -167,7 +172,8 @@ impl Attention {
     /// No allocation; may be recorded. On Hopper early launches, unless there are few queries.
     ///
     /// # Errors
-    /// A bias for heads where Hopper's kernels take none, views of another size or at odd addresses, or what the driver says.
+    /// A bias where Hopper's kernels take none (they do for memories alone), views of another size
+    /// or at odd addresses, or what the driver says.
     pub fn enqueue(
         &self,
         operands: [&View; 3],
@@ -278,19 +284,35 @@ impl Attention {
         let [row, query_head, key_head, out_row, out_head] = rows.ints()?;
         let maps = self.pair.kind.box_keys.map(|box_keys| self.maps([q, k, v], rows, box_keys));
         let maps = maps.transpose()?;
-        let args = match (values, &maps) {
-            (Values::Memory | Values::Frame, Some([q, k, v])) => arguments!(
-                ["attention_cross_hopper", "attention_self_hopper"];
+        let attends = self.attends(bias.is_some());
+        ensure!(
+            bias.is_none() || maps.is_none() || self.pair.biased.is_some(),
+            "{} takes no bias",
+            attends.name()
+        );
+        let args = match (values, &maps, bias) {
+            (Values::Memory | Values::Frame, Some([q, k, v]), Some(bias)) => arguments!(
+                ["attention_cross_biased_hopper"];
                 Map(q),
                 Map(k),
                 Map(v),
-                Optional(bias),
+                View(bias),
                 View(out),
                 Optional(results),
                 Optional(sums),
                 Ints[2]([m, n]),
             ),
-            (Values::Memory | Values::Frame, None) => arguments!(
+            (Values::Memory | Values::Frame, Some([q, k, v]), None) => arguments!(
+                ["attention_cross_hopper", "attention_self_hopper"];
+                Map(q),
+                Map(k),
+                Map(v),
+                View(out),
+                Optional(results),
+                Optional(sums),
+                Ints[2]([m, n]),
+            ),
+            (Values::Memory | Values::Frame, None, _) => arguments!(
                 ["attention_cross", "attention_self"];
                 Views[3]([q, k, v]),
                 Optional(bias),
@@ -299,20 +321,17 @@ impl Attention {
                 Optional(sums),
                 Ints[2]([m, n]),
             ),
-            (Values::Heads(_), Some([q, k, v])) => {
-                ensure!(bias.is_none(), "{} takes no bias", self.kernel());
-                arguments!(
-                    ["attention_global_*"];
-                    Map(q),
-                    Map(k),
-                    Map(v),
-                    View(out),
-                    Optional(results),
-                    Optional(sums),
-                    Ints[5]([m, n, columns, out_row, out_head]),
-                )
-            }
-            (Values::Heads(_), None) => arguments!(
+            (Values::Heads(_), Some([q, k, v]), _) => arguments!(
+                ["attention_global_*"];
+                Map(q),
+                Map(k),
+                Map(v),
+                View(out),
+                Optional(results),
+                Optional(sums),
+                Ints[5]([m, n, columns, out_row, out_head]),
+            ),
+            (Values::Heads(_), None, _) => arguments!(
                 ["attention_heads_*"];
                 Views[3]([q, k, v]),
                 Optional(bias),
@@ -326,7 +345,7 @@ impl Attention {
         // SAFETY: the arguments are the kernel's own; the tensors were measured by the callers and
         // hold all rows that `rows` leads to, or the maps were made to fit them. `parts` has a
         // result and a sum for each part of each query, wherever there is more than one part.
-        unsafe { chain.launch(&self.pair.attend, launch, &args) }?;
+        unsafe { chain.launch(attends, launch, &args) }?;
         if let Some(parts) = &self.parts {
             let all = objects * queries;
             let all_rows = int(all, "the number of queries")?;

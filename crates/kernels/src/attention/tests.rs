@@ -90,6 +90,12 @@ macro_rules! sizes {
 fn the_sources_have_instances_of_these_sizes_which_fit_the_gpus() {
     let sizes = [
         (MEMORY, sizes!("attention_cross"), sizes!("attention_cross_hopper"), Values::Memory),
+        (
+            MEMORY,
+            sizes!("attention_cross"),
+            sizes!("attention_cross_biased_hopper"),
+            Values::Memory,
+        ),
         (FRAME, sizes!("attention_self"), sizes!("attention_self_hopper"), Values::Frame),
     ];
     let heads = [
@@ -109,6 +115,10 @@ fn the_sources_have_instances_of_these_sizes_which_fit_the_gpus() {
         // 227 KiB are the most that a block has on Hopper.
         assert!(kernels.hopper.shared <= 227 * 1024, "{}", kernels.hopper.name);
     }
+    // With a bias a kernel is launched as without.
+    assert_eq!(instance!("attention_cross_biased_hopper", "shared"), MEMORY.hopper.shared);
+    assert_eq!(instance!("attention_cross_biased_hopper", "keys") as usize, MEMORY.hopper.tile);
+    assert_eq!(Some(instance!("attention_cross_biased_hopper", "box")), MEMORY.hopper.box_keys);
     // The blocks of a multiprocessor, with 1 KiB more for each: 100 KiB on sm 86, 89 and 120.
     for (blocks, shared) in [
         (instance!("attention_cross", "blocks"), MEMORY.any.shared),

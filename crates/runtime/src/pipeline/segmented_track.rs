@@ -126,9 +126,9 @@ impl SegmentedTrack {
         let (self_attention, cross_attention) = (make(own)?, make(bank)?);
         log::debug!(
             "attention: {} in {} parts, {} in {} parts",
-            self_attention.kernel(),
+            self_attention.kernel(false),
             self_attention.splits(),
-            cross_attention.kernel(),
+            cross_attention.kernel(false),
             cross_attention.splits()
         );
         Ok(Self {

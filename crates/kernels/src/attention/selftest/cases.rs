@@ -21,7 +21,7 @@ const TOKENS_72: Case = Case { values: Values::Heads(72), ..TOKENS_56 };
 const TOKENS_96: Case = Case { values: Values::Heads(96), ..TOKENS_56 };
 
 /// The models' steady shapes at 1024 and 512 pixels, then what is odd.
-pub(super) const CASES: [Case; 43] = [
+pub(super) const CASES: [Case; 44] = [
     // All memories are there.
     Case { name: "SAM 2.1 at 1024, full bank", masked: Some(&[]), ..PLAIN },
     Case { name: "SAM 2.1 at 1024", ..PLAIN },
@@ -53,6 +53,7 @@ pub(super) const CASES: [Case; 43] = [
     Case { name: "three blocks", queries: 300, keys: 450, masked: Some(&[1]), ..PLAIN },
     // One part, which nothing merges.
     Case { name: "few", queries: 33, keys: 5, ..PLAIN },
+    Case { name: "few, masked", queries: 33, keys: 5, masked: Some(&[1, 6]), ..PLAIN },
     Case { name: "few of a frame", values: Values::Frame, queries: 33, keys: 33, ..PLAIN },
     Case {
         name: "sharp, three objects",

@@ -120,7 +120,7 @@ impl Case {
         let mut what = "attention".to_owned();
         let checked = Attention::new(bench.gpu, kernels, shape).and_then(|made| {
             let merged = if made.splits() > 1 { " and combine" } else { "" };
-            what = format!("{}{merged}", made.kernel());
+            what = format!("{}{merged}", made.kernel(data.bias.is_some()));
             check(bench, made, data)
         });
         let mut row = row(&what, &format!("{name}: {objects} x {queries} x {keys}"), checked);
