@@ -1,5 +1,5 @@
 // GELU of an MLP's hidden layer. The kernel that reads it from memory (hiera.cu) and the GEMM's
-// epilogue (gemm_hopper.cu) compute the same.
+// epilogue (gemm_gelu_hopper.cu) compute the same.
 #pragma once
 
 namespace {

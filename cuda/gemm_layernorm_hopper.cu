@@ -39,6 +39,7 @@ parts, after their matmuls, and no other block reads it.
 #include "f16x2.cuh"
 #include "wgmma.cuh"
 #include "tiles.cuh"
+#include "gemm_hopper.cuh"
 
 // ---- gemm ----
 
@@ -83,12 +84,10 @@ struct GemmResidualLayerNorm
 
     // ---- matmul ----
 
-    /// Issues the matmul of STEPS x 16 columns of a stage. ADD is 0 for the first, a constant: the
-    /// accumulators of the tile before need not be kept for it.
+    /// Issues the matmul of STEPS x 16 columns of a stage; without ADD the first replaces the sums.
     template <int STEPS, int ADD>
-    __device__ __forceinline__ void multiply(Sums& sums, int slot) const {
-        u64 a = descriptor(shared + slot * STAGE_BYTES + group * 64 * 128),
-            b = descriptor(shared + slot * STAGE_BYTES + WEIGHTS);
+    __device__ __forceinline__ void multiply(Sums& sums, u32 stage) const {
+        u64 a = descriptor(stage + group * 64 * 128), b = descriptor(stage + WEIGHTS);
         settle(sums);
         wgmma_fence();
 #pragma unroll
@@ -96,31 +95,9 @@ struct GemmResidualLayerNorm
         wgmma_commit();
     }
 
-    /// Issues the next stage when it is loaded, and releases the one before when that has been
-    /// multiplied.
-    template <int STEPS>
-    __device__ __forceinline__ void multiply_more(Sums& sums, int& slot, u32& turn) const {
-        int before = slot;
-        if (++slot == STAGES) slot = 0, turn ^= 1;
-        barrier_wait(shared + FULL + slot * 8, turn);
-        multiply<STEPS, 1>(sums, slot);
-        wgmma_wait<1>();
-        release(before);
-    }
-
     /// The accumulators of the tile whose stages begin at this place in the order of all.
     __device__ __forceinline__ void multiply_tile(Sums& sums, u32 place) const {
-        int slot = (int)(place % STAGES);
-        u32 turn = place / STAGES & 1;
-        barrier_wait(shared + FULL + slot * 8, turn);
-        multiply<4, 0>(sums, slot);
-        for (int at = 2 * TILE_K; at <= k; at += TILE_K) multiply_more<4>(sums, slot, turn);
-        // Of the last stage only the columns that are not zeros.
-        switch (k % TILE_K / 16) {
-            case 1: multiply_more<1>(sums, slot, turn); break;
-            case 2: multiply_more<2>(sums, slot, turn); break;
-            case 3: multiply_more<3>(sums, slot, turn); break;
-        }
+        int slot = multiply_stages(*this, sums, place);
         wgmma_wait<0>();
         settle(sums);
         release(slot);
@@ -326,7 +303,8 @@ struct GemmResidualLayerNorm
         if (threadIdx.x == 0) {
             for (int i = 0; i < 2 && CLUSTER_N > 1; i++) {
                 barrier_create(shared + COUNTED + i * 8, 1);
-                if (first + i * step < tiles) barrier_expect(shared + COUNTED + i * 8, CLUSTER_N * PART_BYTES);
+                if (first + i * step < tiles)
+                    barrier_expect(shared + COUNTED + i * 8, CLUSTER_N * PART_BYTES);
             }
             barriers_publish();
         }
@@ -356,14 +334,11 @@ struct GemmResidualLayerNorm
 
 // ---- instances ----
 
-// Grids are whole clusters; m at least 1, k a multiple of 16 and at least 64, rows of N columns;
-// all addresses multiples of 16. `lines` lines of 128 bytes from `ahead` on are prefetched into the
-// L2 cache. Constants: for the host (scripts/kernels.py).
+// Rows of N columns, f32 biases. `lines` lines of 128 bytes from `ahead` on are prefetched into the
+// L2 cache.
 #define GEMM_RESIDUAL_LAYERNORM(NAME, N, TILE_N, STAGES, CLUSTER_M, CLUSTER_N)                               \
-    typedef GemmResidualLayerNorm<N, TILE_N, STAGES, CLUSTER_M, CLUSTER_N> NAME##_instance;                  \
-    [[maybe_unused]] constexpr int NAME##_n = N, NAME##_stages = STAGES, NAME##_cluster_n = CLUSTER_N;       \
-    [[maybe_unused]] constexpr int NAME##_shared = NAME##_instance::SHARED;                                  \
-    [[maybe_unused]] constexpr int NAME##_tile_n = TILE_N, NAME##_cluster_m = CLUSTER_M;                     \
+    GEMM_CONSTANTS(NAME, GemmResidualLayerNorm<N, TILE_N, STAGES, CLUSTER_M, CLUSTER_N>)                     \
+    [[maybe_unused]] constexpr int NAME##_n = N;                                                             \
     extern "C" __global__ void __cluster_dims__(CLUSTER_M * CLUSTER_N, 1, 1) __launch_bounds__(384, 1)       \
         NAME(const __grid_constant__ TensorMap tokens, const __grid_constant__ TensorMap weights,            \
              const float* bias, float* residual, const float* norm_weight, const float* norm_bias,           \

@@ -3,13 +3,13 @@
 #include "sources.h"
 
 namespace products {
-#include "gemm_hopper.cu.gemm"
-#include "gemm_hopper.cu.instances"
-}  // namespace products
-namespace gelus {
+#include "gemm_hopper.cuh.gemm"
+#include "gemm_hopper.cuh.instances"
+#include "gemm_bias_hopper.cu.gemm"
+#include "gemm_bias_hopper.cu.instances"
 #include "gemm_gelu_hopper.cu.gemm"
 #include "gemm_gelu_hopper.cu.instances"
-}  // namespace gelus
+}  // namespace products
 namespace norms {
 static void prefetch_far_line(const void* from) { (void)*(volatile const unsigned char*)from; }
 #include "../../emulate/gemm_layernorm.h"
@@ -28,11 +28,8 @@ static const Kernel KERNELS[] = {
     CLUSTER(mlps, mlp_hopper, 4),
     CLUSTER(repvit_clusters, repvit_block_384_by_6, 6),
     CLUSTER(repvit_clusters, repvit_down_384_by_6, 6),
-    CLUSTER(products, gemm_bias_gelu_128_by_2, 2),
-    CLUSTER(products, gemm_bias_gelu_192_by_2, 2),
-    CLUSTER(products, gemm_bias_gelu_128_by_4, 4),
-    CLUSTER(gelus, gemm_bias_gelu_128_two_groups, 2),
-    CLUSTER(gelus, gemm_bias_gelu_128_three_groups, 2),
+    CLUSTER(products, gemm_bias_gelu_128_two_groups, 2),
+    CLUSTER(products, gemm_bias_gelu_128_three_groups, 2),
     CLUSTER(products, gemm_bias_128_by_2, 2),
     CLUSTER(products, gemm_bias_192_by_2, 2),
     CLUSTER(norms, gemm_residual_layernorm_144, 2),

@@ -152,7 +152,7 @@ mod tests {
             r#"{"m":4096,"n":2304,"k":576,"output":"f16","residual":false,"algorithm":0,"of":8}"#;
         assert_eq!(serde_json::to_string(&older).unwrap(), text);
         assert_eq!(serde_json::from_str::<Choice>(text).unwrap(), older);
-        let kernel = Some("gemm_bias_gelu_192_by_2".to_owned());
+        let kernel = Some("gemm_bias_gelu_128_two_groups".to_owned());
         let newer = Choice { kernel, ..older.clone() };
         let again = serde_json::from_str(&serde_json::to_string(&newer).unwrap()).unwrap();
         assert_eq!(newer, again);
