@@ -12,7 +12,6 @@ on the chip.
 | attention_heads_64  | 64, 64    | 128 x 64       | 4      | 128     | 49 664       | 218       |
 | attention_heads_80  | 80, 80    | 128 x 32       | 4      | 128     | 49 408       | 179       |
 | attention_heads_96  | 96, 96    | 128 x 32       | 4      | 128     | 49 408       | 202       |
-| attention_heads_128 | 128, 128  | 128 x 32       | 4      | 128     | 49 408       | 228       |
 
 Memory attention: WIDTH is 256, DV is 64 (V is the memory itself; the output projection absorbs the
 value projection) or 256 (self-attention), and the batch its objects. An encoder's global attention:
@@ -386,15 +385,12 @@ struct Attention {
 COMBINE(attention_combine_64, 64)
 COMBINE(attention_combine_80, 80)
 COMBINE(attention_combine_96, 96)
-COMBINE(attention_combine_128, 128)
 COMBINE(attention_combine_256, 256)
 ATTENTION(attention_cross, 256, 4, 2, 32, 64, 4, 1, 8, 2)
 ATTENTION(attention_self, 256, 8, 1, 64, 256, 4, 1, 0, 1)
 // Two blocks to a multiprocessor, one computes its softmax while the other multiplies: with less
-// than 50 KB each they fit into the 100 KB of sm 86, 89 and 120. Tiles of 64 keys would need all
-// 255 registers for heads of 128.
+// than 50 KB each they fit into the 100 KB of sm 86, 89 and 120.
 HEADS(attention_heads_64, 64, 4, 2, 64, 64, 4, 1, 4, 2)
 HEADS(attention_heads_80, 80, 4, 2, 32, 80, 4, 1, 0, 2)
 HEADS(attention_heads_96, 96, 4, 2, 32, 96, 4, 1, 0, 2)
-HEADS(attention_heads_128, 128, 4, 2, 32, 128, 4, 1, 0, 2)
 #endif

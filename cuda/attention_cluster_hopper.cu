@@ -98,15 +98,14 @@ constexpr int ATTENTION_CLUSTER = 2;
 template <int WIDTH_, int KEYS_, int DV_, int STAGES_, bool HOLDS_, bool BIASED_ = false>
 struct ClusterAttention
     : AttentionWarpgroup<ClusterAttention<WIDTH_, KEYS_, DV_, STAGES_, HOLDS_, BIASED_>, WIDTH_, 2, KEYS_,
-                         DV_, STAGES_, HOLDS_ ? 0 : query_bytes(WIDTH_, 2), HOLDS_ ? 0 : 8, true> {
+                         DV_, STAGES_, HOLDS_ ? 0 : query_bytes(WIDTH_, 2), HOLDS_ ? 0 : 8> {
     typedef AttentionWarpgroup<ClusterAttention, WIDTH_, 2, KEYS_, DV_, STAGES_,
-                               HOLDS_ ? 0 : query_bytes(WIDTH_, 2), HOLDS_ ? 0 : 8, true> Base;
+                               HOLDS_ ? 0 : query_bytes(WIDTH_, 2), HOLDS_ ? 0 : 8> Base;
     using typename Base::Cursor;
     using Base::WIDTH, Base::CONSUMERS, Base::KEYS, Base::DV, Base::STAGES, Base::QUERIES, Base::K_CHUNKS,
         Base::V_CHUNKS, Base::STAGE_BYTES, Base::RING, Base::FULL, Base::EMPTY;
     using Base::shared, Base::thread, Base::lane, Base::n, Base::first, Base::end, Base::at, Base::scores;
     static constexpr bool HOLDS = HOLDS_, BIASED = BIASED_;
-    static constexpr bool PEELED = false;  // with both codes self-attention has too few registers
     static constexpr bool EAGER = WIDTH != PACKED_WIDTH;
     static constexpr int QUERIES_FULL = Base::BEHIND;  // offset of Q's barrier, if Q has one
     static constexpr int SHARED = Base::RING_END;
@@ -224,7 +223,7 @@ struct ClusterAttention
                 wgmma_rs_rows(scores, query[step], b[step / 4] + step % 4 * 2, step > 0);
             wgmma_commit();
         } else {
-            this->issue_scores(queries, b, 0);
+            this->issue_scores(queries, b);
         }
     }
 

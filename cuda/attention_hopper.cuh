@@ -1,6 +1,6 @@
 /*!
-The warpgroups that multiply in Hopper's attention kernels (attention_hopper.cu,
-attention_cluster_hopper.cu): the ring of chunks from their side, `wgmma`, the online softmax.
+The warpgroups that multiply in Hopper's attention (attention_cluster_hopper.cu): the ring of chunks
+from their side, `wgmma`, the online softmax.
 
 Scores and O are in registers; K and V, and Q unless a kernel holds it in registers, are read from
 shared memory through descriptors (128-byte swizzle, the layout of attention.cu). Chunks of 64
@@ -21,11 +21,9 @@ __device__ constexpr int query_bytes(int width, int consumers) {
 /// A kernel (KERNEL) has what differs: `take_queries(group)` waits for Q; `begin_tile` waits for K
 /// and for the warpgroup's turn, and issues the scores; `finish_scores(tile)` adds what they do not
 /// have yet; `release(from, count)` gives slots back; `leave()` comes when all but the last V's are.
-/// PEELED: the first tile has its own code in front of the loop. EAGER: weights are computed before
-/// the products with the values before them are awaited. The ring begins at RING_; BETWEEN bytes lie
-/// between it and its barriers.
-template <class KERNEL, int WIDTH_, int CONSUMERS_, int KEYS_, int DV_, int STAGES_, int RING_, int BETWEEN,
-          bool TURNS>
+/// EAGER: weights are computed before the products with the values before them are awaited. The ring
+/// begins at RING_; BETWEEN bytes lie between it and its barriers.
+template <class KERNEL, int WIDTH_, int CONSUMERS_, int KEYS_, int DV_, int STAGES_, int RING_, int BETWEEN>
 struct AttentionWarpgroup {
     static constexpr int WIDTH = WIDTH_;          // columns of Q and K
     static constexpr int CONSUMERS = CONSUMERS_;  // warpgroups that multiply
@@ -33,7 +31,6 @@ struct AttentionWarpgroup {
     static constexpr int DV = DV_;                // columns of V
     static constexpr bool PACKED = WIDTH == PACKED_WIDTH;
     static constexpr int STAGES = STAGES_;  // chunks the ring holds
-    // TURNS: whether warpgroups issue their products in turn, or whenever they can.
 
     static constexpr int THREADS = (1 + CONSUMERS) * 128;
     static constexpr int QUERIES = CONSUMERS * 64;
@@ -67,7 +64,6 @@ struct AttentionWarpgroup {
     u32 shared;
     int thread, lane;  // of the warpgroup, of the warp
     int n, first, end;
-    const float* bias;
 
     float scores[KEYS / 2];
     float acc_o[DV / 2];
@@ -93,13 +89,13 @@ struct AttentionWarpgroup {
 
     /// Nothing but `wgmma` between fence and commit: control flow there makes the compiler
     /// serialise them.
-    __device__ __forceinline__ void issue_scores(u32 queries, const u64 (&b)[K_CHUNKS], int add) {
+    __device__ __forceinline__ void issue_scores(u32 queries, const u64 (&b)[K_CHUNKS]) {
         settle(scores);
         wgmma_fence();
 #pragma unroll
         for (int step = 0; step < WIDTH / 16; step++) {
             u64 a = descriptor(queries + step / 4 * QUERIES * 128);
-            wgmma_ss(scores, a + step % 4 * 2, b[step / 4] + step % 4 * 2, step > 0 ? 1 : add);
+            wgmma_ss(scores, a + step % 4 * 2, b[step / 4] + step % 4 * 2, step > 0);
         }
         wgmma_commit();
     }
@@ -171,25 +167,16 @@ struct AttentionWarpgroup {
             kernel().leave();
             return;
         }
-        if (TURNS && closes) named_barrier_arrive(other);
-        Cursor keys = at;
-        if constexpr (KERNEL::PEELED) {
-            kernel().begin_tile(first, queries, mine);
-            if (TURNS && (!closes || first + 1 < end)) named_barrier_arrive(other);
-            wgmma_wait<0>();
-            settle(scores);
-            kernel().release(keys, K_CHUNKS);
-            kernel().finish_scores(first);
-            pack_weights(online_softmax());
-        }
-        for (int tile = first + (KERNEL::PEELED ? 1 : 0); tile < end; tile++) {
-            bool weighed = KERNEL::PEELED || tile > first;  // weights of a tile before this one
-            keys = at;
+        if (closes) named_barrier_arrive(other);
+        // The first tile has no code of its own: self-attention has too few registers for both.
+        for (int tile = first; tile < end; tile++) {
+            bool weighed = tile > first;  // weights of a tile before this one
+            Cursor keys = at;
             kernel().begin_tile(tile, queries, mine);
             Cursor values = at;
             if (weighed) issue_values();
             else wgmma_commit();  // of nothing, in their place
-            if (TURNS && (!closes || tile + 1 < end)) named_barrier_arrive(other);
+            if (!closes || tile + 1 < end) named_barrier_arrive(other);
             wgmma_wait<1>();
             settle(scores);
             kernel().release(keys, K_CHUNKS);
@@ -213,7 +200,6 @@ struct AttentionWarpgroup {
         thread = threadIdx.x & 127;
         lane = threadIdx.x & 31;
         n = p.n;
-        bias = p.bias;
         Tiles tiles(n, KEYS, blockIdx.y, gridDim.y);
         first = tiles.first, end = tiles.end;
     }

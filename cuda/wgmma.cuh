@@ -35,17 +35,6 @@ __device__ __forceinline__ void barrier_wait(u32 barrier, u32 parity) {
         "bra AGAIN;\n"
         "READY: }" ::"r"(barrier), "r"(parity) : "memory");
 }
-/// Whether the phase of this parity is complete.
-__device__ __forceinline__ bool barrier_ready(u32 barrier, u32 parity) {
-    u32 ready;
-    asm volatile(
-        "{ .reg .pred done; mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2; "
-        "selp.u32 %0, 1, 0, done; }"
-        : "=r"(ready)
-        : "r"(barrier), "r"(parity)
-        : "memory");
-    return ready;
-}
 /// Named barriers of two warpgroups: one waits, the other only arrives.
 __device__ __forceinline__ void named_barrier_sync(int barrier) {
     asm volatile("bar.sync %0, 256;" ::"r"(barrier) : "memory");

@@ -167,7 +167,7 @@ struct HopperWindows {
     }
 
     /// Scores of the keys from `key` on to weights 2^(s log2 e - row_max), still f32 and in place;
-    /// true if results must be rescaled by `scale`. As attention_hopper.cu does it.
+    /// true if results must be rescaled by `scale`. As attention_hopper.cuh does it.
     template <int N>
     __device__ __forceinline__ bool online_softmax(float (&scores)[N], int key) {
         if (key + 2 * N > keys) {

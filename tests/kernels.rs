@@ -12,22 +12,18 @@ use crate::selftest::fakes::{Fakes, shared};
 use crate::support::{column, segtrt};
 
 /// The kernels of attention, and the sources that have them.
-pub const ATTENTION: [(&str, &str); 15] = [
+pub const ATTENTION: [(&str, &str); 11] = [
     ("attention", "attention_cross"),
     ("attention", "attention_self"),
     ("attention", "attention_heads_64"),
     ("attention", "attention_heads_80"),
     ("attention", "attention_heads_96"),
-    ("attention", "attention_heads_128"),
     ("attention_cluster_hopper", "attention_cross_hopper"),
     ("attention_cluster_hopper", "attention_cross_biased_hopper"),
     ("attention_cluster_hopper", "attention_self_hopper"),
     ("attention_cluster_hopper", "attention_global_64_hopper"),
     ("attention_cluster_hopper", "attention_global_80_hopper"),
     ("attention_cluster_hopper", "attention_global_96_hopper"),
-    ("attention_hopper", "attention_heads_64_hopper"),
-    ("attention_hopper", "attention_heads_80_hopper"),
-    ("attention_hopper", "attention_heads_96_hopper"),
 ];
 
 /// Rows of an encoder's trunk: the kernels, as the self-test names them, and how many cases each

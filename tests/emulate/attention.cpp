@@ -1,5 +1,5 @@
 /*!
-Runs the source of the attention (cuda/attention.cu, attention_hopper.cu or attention_cluster_hopper.cu) on the CPU (machine.h, cluster.h) and compares with a float64 reference: all
+Runs the source of the attention (cuda/attention.cu or attention_cluster_hopper.cu) on the CPU (machine.h, cluster.h) and compares with a float64 reference: all
 variants, or with `shipped` the instances in the PTX alone, on few keys.
 */
 #ifdef CLUSTERS
@@ -12,9 +12,6 @@ variants, or with `shipped` the instances in the PTX alone, on few keys.
 #ifdef CLUSTERS
 typedef ClusterAttention<256, 128, 64, 14, true, true> Filling;
 template <int WIDTH> using Global = ClusterAttention<WIDTH, 128, WIDTH, 14, true>;
-#endif
-#ifdef HOPPER
-template <class A> constexpr int threads_of(int) { return A::THREADS; }
 #else
 typedef Attention<256, 4, 2, 32, 64, 4, 1, 8, 2> Cross;
 template <class A> constexpr int threads_of(int groups) { return groups ? groups * A::GROUP_THREADS : A::THREADS; }
@@ -124,10 +121,6 @@ int main(int count, char** words) {
         shipped_heads<ClusterAttention<64, 128, 64, 14, true>>("attention_global_64_hopper", 56);
         shipped_heads<ClusterAttention<80, 128, 80, 14, true>>("attention_global_80_hopper", 72);
         shipped_heads<ClusterAttention<96, 128, 96, 14, true>>("attention_global_96_hopper", 96);
-#elif defined(HOPPER)
-        shipped_heads<Attention<64, 2, 128, 64, 7, 2, true>>("attention_heads_64_hopper", 56);
-        shipped_heads<Attention<80, 2, 128, 80, 12, 4, true>>("attention_heads_80_hopper", 72);
-        shipped_heads<Attention<96, 2, 128, 96, 12, 4, true>>("attention_heads_96_hopper", 96);
 #else
         shipped<Attention<256, 4, 2, 32, 64, 4, 1, 8, 2>>("attention_cross");
         groups = 1, shipped<Cross>("attention_cross, one group"), groups = 0;
@@ -135,7 +128,6 @@ int main(int count, char** words) {
         shipped_heads<Attention<64, 4, 2, 64, 64, 4, 1, 4>>("attention_heads_64", 56);
         shipped_heads<Attention<80, 4, 2, 32, 80, 4, 1, 0>>("attention_heads_80", 72);
         shipped_heads<Attention<96, 4, 2, 32, 96, 4, 1, 0>>("attention_heads_96", 96);
-        shipped_heads<Attention<128, 4, 2, 32, 128, 4, 1, 0>>("attention_heads_128", 104);
 #endif
         return 0;
     }
@@ -162,23 +154,6 @@ int main(int count, char** words) {
     test<Global<64>>("cluster heads of 64", 3, 2100, 2100, 1, 0, 4, false, 56, true);
     test<ClusterAttention<96, 128, 96, 4, true>>("cluster heads of 96 ring4", 2, 900, 900, 1, 0, 4, true, 96, true);
     test<ClusterAttention<64, 128, 64, 2, true>>("cluster heads of 64 ring2", 2, 900, 900, 1, 0, 4, true, 56, true);
-#elif defined(HOPPER)
-    suite<Attention<256, 2, 128, 64, 10, 4, true>>("hopper cross 2x128");
-    suite<Attention<256, 2, 160, 64, 8, 3, true>>("hopper cross 2x160");
-    suite<Attention<256, 2, 96, 256, 12, 4, true>>("hopper self 2x96");
-    test<Attention<256, 2, 128, 64, 10, 2, false>>("hopper cross no turns", 1, 128, 1700, 1, 2, 4, true);
-    test<Attention<256, 2, 128, 64, 10, 8, true>>("hopper cross lag 8", 1, 128, 1700, 1, 2, 4, true);
-    test<Attention<256, 3, 128, 64, 8, 3, true>>("hopper cross 3", 1, 192, 1700, 2, 0, 4, false);
-    test<Attention<256, 2, 64, 256, 16, 4, true>>("hopper self 2x64", 1, 128, 900, 1, 0, 4, true);
-    test<Attention<256, 2, 96, 256, 12, 6, true>>("hopper self 2x96", 1, 128, 1300, 2, 0, 4, true);
-    heads<Attention<64, 2, 128, 64, 7, 2, true>>("hopper heads of 64", {8, 56, 64});
-    heads<Attention<80, 2, 128, 80, 12, 4, true>>("hopper heads of 80", {72, 80});
-    heads<Attention<96, 2, 128, 96, 12, 4, true>>("hopper heads of 96", {88, 96});
-    test<Attention<64, 2, 128, 64, 7, 2, true>>("hopper heads of 64", 1, 128, 2500, 1, 4, 4, false);
-    test<Attention<64, 2, 128, 64, 2, 1, true>>("hopper heads of 64 ring2", 1, 128, 1700, 1, 4, 4, true);
-    test<Attention<80, 2, 128, 80, 12, 4, true>>("hopper heads of 80", 1, 128, 2500, 1, 4, 4, false, 72);
-    test<Attention<80, 2, 128, 80, 4, 2, true>>("hopper heads of 80 ring4", 1, 1700, 1700, 1, 0, 4, true, 72, true);
-    test<Attention<96, 2, 128, 96, 12, 4, true>>("hopper heads of 96", 1, 1100, 1100, 1, 0, 4, false, 96, true);
 #else
     suite<Attention<256, 4, 2, 64, 64, 4, 1, 0>>("cross 4x2x64 ring4");
     suite<Attention<256, 8, 2, 64, 64, 10, 5, 3>>("cross 8x2x64 ring10 group5");
@@ -194,7 +169,5 @@ int main(int count, char** words) {
     heads<Attention<80, 4, 2, 32, 80, 4, 1, 0>>("heads of 80", {72, 80});
     heads<Attention<96, 4, 2, 32, 96, 4, 1, 0>>("heads of 96", {88, 96});
     suite<Attention<64, 4, 2, 64, 64, 4, 2, 0>>("heads of 64 group2");
-    heads<Attention<128, 4, 2, 32, 128, 4, 1, 0>>("heads of 128", {104, 128});
-    suite<Attention<128, 4, 2, 64, 128, 6, 1, 2>>("heads of 128 4x2x64 ring6 q2");
 #endif
 }

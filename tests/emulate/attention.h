@@ -1,13 +1,9 @@
-// cuda/attention.cu, attention_hopper.cu and attention_cluster_hopper.cu for the CPU: after machine.h, the primitives and the sections of the source.
+// cuda/attention.cu and attention_cluster_hopper.cu for the CPU: after machine.h, the primitives and the sections of the source.
 #include "attention.cuh.attention"
-#ifdef HOPPER
+#ifdef CLUSTERS
 #include "wgmma.cuh.attention"
 #include "attention_hopper.cuh.attention"
-#ifdef CLUSTERS
 #include "attention_cluster_hopper.cu.attention"
-#else
-#include "attention_hopper.cu.attention"
-#endif
 #else
 template <int THREADS> static void group_barrier(int b) { turn_join(b, THREADS); }
 static void store_shared_float(u32 a, float x) { memcpy(&memory[a], &x, 4); }

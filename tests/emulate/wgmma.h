@@ -148,6 +148,5 @@ static void barrier_wait(u32 b, u32 parity) {
 }
 static void named_barrier_arrive(int b) { turn_arrive(b + 16 * block_of(me->id), 256); }
 static void named_barrier_sync(int b) { turn_join(b + 16 * block_of(me->id), 256); }
-static bool barrier_ready(u32 b, u32 parity) { return (barriers.at(b).phase & 1) != (int)parity; }
 template <int> static void registers_release() {}
 template <int> static void registers_claim() {}

@@ -10,13 +10,6 @@ static void store_shared_float(u32 a, float x) { memcpy(&memory[a], &x, 4); }
 #include "attention.cu.attention"
 #include "attention.cu.instances"
 }  // namespace any
-namespace hopper {
-#include "attention.cuh.attention"
-#include "wgmma.cuh.attention"
-#include "attention_hopper.cuh.attention"
-#include "attention_hopper.cu.attention"
-#include "attention_hopper.cu.instances"
-}  // namespace hopper
 namespace clusters {
 #include "attention.cuh.attention"
 #include "wgmma.cuh.attention"
@@ -43,11 +36,9 @@ static const Kernel KERNELS[] = {
     SOURCE(any, attention_heads_64),
     SOURCE(any, attention_heads_80),
     SOURCE(any, attention_heads_96),
-    SOURCE(any, attention_heads_128),
     SOURCE(any, attention_combine_64),
     SOURCE(any, attention_combine_80),
     SOURCE(any, attention_combine_96),
-    SOURCE(any, attention_combine_128),
     SOURCE(any, attention_combine_256),
     CLUSTER(clusters, attention_cross_hopper, 2),
     CLUSTER(clusters, attention_cross_biased_hopper, 2),
@@ -55,9 +46,6 @@ static const Kernel KERNELS[] = {
     CLUSTER(clusters, attention_global_64_hopper, 2),
     CLUSTER(clusters, attention_global_80_hopper, 2),
     CLUSTER(clusters, attention_global_96_hopper, 2),
-    SOURCE(hopper, attention_heads_64_hopper),
-    SOURCE(hopper, attention_heads_80_hopper),
-    SOURCE(hopper, attention_heads_96_hopper),
     SOURCE(windows, window_attention_56),
     SOURCE(windows, window_attention_72),
     SOURCE(windows, window_attention_96),

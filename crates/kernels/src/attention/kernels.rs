@@ -26,8 +26,6 @@ pub(super) enum Form {
     Any,
     /// Hopper's own.
     Hopper,
-    /// The same, with heads by single blocks in place of clusters: for comparison.
-    HopperBlocks,
 }
 
 /// The kernels for one kind of attention.
@@ -39,8 +37,6 @@ pub(super) struct Kernels {
     pub any: Kind,
     /// Hopper's own.
     pub hopper: Kind,
-    /// Hopper's own by single blocks, where there are such.
-    pub blocks: Kind,
     /// What merges parts.
     pub merge: &'static str,
 }
@@ -50,7 +46,6 @@ impl Kernels {
         match form {
             Form::Any => self.any,
             Form::Hopper => self.hopper,
-            Form::HopperBlocks => self.blocks,
         }
     }
 }
@@ -89,12 +84,11 @@ macro_rules! kind {
 
 /// The kernels of an attention, and the kernel that combines splits of the same width.
 macro_rules! kernels {
-    ($any:literal, $hopper:expr, $blocks:expr, $combine:literal) => {
+    ($any:literal, $hopper:expr, $combine:literal) => {
         Kernels {
             padded: instance!($any, "columns") as usize,
             any: kind!($any),
             hopper: $hopper,
-            blocks: $blocks,
             merge: $combine,
         }
     };
@@ -105,33 +99,27 @@ const CROSS_ON_HOPPER: Kind = Kind {
     ..kind!(cluster "attention_cross_hopper")
 };
 const SELF_ON_HOPPER: Kind = kind!(cluster "attention_self_hopper");
-/// No model has heads as wide: Hopper has no kernels of its own for them.
-const WIDEST: Kind = kind!("attention_heads_128");
 pub(super) const MEMORY: Kernels =
-    kernels!("attention_cross", CROSS_ON_HOPPER, CROSS_ON_HOPPER, "attention_combine_64");
+    kernels!("attention_cross", CROSS_ON_HOPPER, "attention_combine_64");
 pub(super) const FRAME: Kernels =
-    kernels!("attention_self", SELF_ON_HOPPER, SELF_ON_HOPPER, "attention_combine_256");
+    kernels!("attention_self", SELF_ON_HOPPER, "attention_combine_256");
 /// The kernels for heads, by increasing width.
-pub(super) const HEADS: [Kernels; 4] = [
+pub(super) const HEADS: [Kernels; 3] = [
     kernels!(
         "attention_heads_64",
         kind!(cluster "attention_global_64_hopper"),
-        kind!("attention_heads_64_hopper"),
         "attention_combine_64"
     ),
     kernels!(
         "attention_heads_80",
         kind!(cluster "attention_global_80_hopper"),
-        kind!("attention_heads_80_hopper"),
         "attention_combine_80"
     ),
     kernels!(
         "attention_heads_96",
         kind!(cluster "attention_global_96_hopper"),
-        kind!("attention_heads_96_hopper"),
         "attention_combine_96"
     ),
-    kernels!("attention_heads_128", WIDEST, WIDEST, "attention_combine_128"),
 ];
 
 /// Bytes of shared memory of which a multiprocessor holds one block: of sm 80 and 87, and of sm 90.
@@ -161,7 +149,7 @@ pub struct AttentionKernels {
     memory: Arc<Pair>,
     frame: Arc<Pair>,
     /// As [`HEADS`].
-    heads: [Heads; 4],
+    heads: [Heads; 3],
     form: Arc<str>,
 }
 
@@ -196,7 +184,6 @@ impl AttentionKernels {
         let heads_on_hopper = match wanted {
             Form::Any => None,
             Form::Hopper => Some(Topic::AttentionGlobalHopper),
-            Form::HopperBlocks => Some(Topic::AttentionHopper),
         };
         if let Some(heads) = heads_on_hopper {
             let (loaded, from) = images::load(gpu, &[Topic::AttentionClusterHopper, heads])?;
@@ -231,7 +218,7 @@ impl AttentionKernels {
             let merge = function(kernels.merge)?;
             let mode = match wanted {
                 Form::Any => LaunchMode::Ordered,
-                Form::Hopper | Form::HopperBlocks => MODE_ON_HOPPER,
+                Form::Hopper => MODE_ON_HOPPER,
             };
             let padded = kernels.padded;
             Ok(Arc::new(Pair { attend, biased, kind, merge, padded, resident, mode }))

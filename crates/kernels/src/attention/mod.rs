@@ -5,7 +5,7 @@ two engines, and the global attention of an encoder's trunk.
 TensorRT writes the scores to memory if it does not fuse an attention: 4096 × 28 736 of them in each
 layer of SAM 2.1, and 4096 × 4096 for each head of its encoder's widest blocks. `cuda/attention.cu`
 keeps them on the chip; `cuda/attention_cluster_hopper.cu` does so with Hopper's instructions, by
-clusters of two blocks. `cuda/attention_hopper.cu` is without clusters, for comparison.
+clusters of two blocks.
 
 The keys are split into as many parts as keep the whole GPU busy, and a second kernel combines the
 parts. Combining in each row's last block saves that launch and was slower in every measurement
@@ -32,7 +32,7 @@ pub(crate) use selftest::{TOPIC, compare};
 /// Columns of queries and keys of the memory attention.
 pub const HEAD: usize = 256;
 /// The widest heads that a kernel serves.
-pub const WIDEST_HEAD: usize = 128;
+pub const WIDEST_HEAD: usize = 96;
 /// Queries of a block, for all kernels.
 const QUERIES: usize = 128;
 /// The least number of queries with early launches, a map of 48 x 48: they gain 1 % of a layer with

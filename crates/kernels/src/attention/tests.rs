@@ -40,7 +40,7 @@ fn of_heads(resident: usize, kernel: [usize; 3]) -> [usize; 4] {
 fn parts_fill_the_gpu_once_where_that_is_nearly_all_of_it() {
     // An H200 holds one block of the kernels for Hopper on each of its 132 multiprocessors.
     assert_eq!(of_track_step(132, BANK_ON_HOPPER), [4, 16, 4, 16, 4, 16]);
-    assert_eq!(of_heads(132, [128, 128, 128]), [1, 1, 4, 2]);
+    assert_eq!(of_heads(132, [128, 96, 96]), [1, 1, 4, 2]);
     // Kernels for any GPU, two blocks of those for heads.
     assert_eq!(of_track_step(132, BANK), [4, 16, 4, 16, 4, 16]);
     assert_eq!(of_heads(264, [32, 96, 96]), [2, 1, 8, 4]);
@@ -102,7 +102,6 @@ fn the_sources_have_instances_of_these_sizes_which_fit_the_gpus() {
         (sizes!("attention_heads_64"), sizes!("attention_global_64_hopper")),
         (sizes!("attention_heads_80"), sizes!("attention_global_80_hopper")),
         (sizes!("attention_heads_96"), sizes!("attention_global_96_hopper")),
-        (sizes!("attention_heads_128"), sizes!("attention_heads_128")),
     ];
     let of_heads = |(kernels, (any, hopper)): (Kernels, _)| {
         (kernels, any, hopper, Values::Heads(kernels.padded))
@@ -126,7 +125,6 @@ fn the_sources_have_instances_of_these_sizes_which_fit_the_gpus() {
         (instance!("attention_heads_64", "blocks"), HEADS[0].any.shared),
         (instance!("attention_heads_80", "blocks"), HEADS[1].any.shared),
         (instance!("attention_heads_96", "blocks"), HEADS[2].any.shared),
-        (instance!("attention_heads_128", "blocks"), HEADS[3].any.shared),
     ] {
         assert!(blocks * (shared + 1024) <= 100 * 1024, "{blocks} blocks of {shared} bytes");
     }
@@ -136,10 +134,9 @@ fn the_sources_have_instances_of_these_sizes_which_fit_the_gpus() {
         (HEADS[0], instance!("attention_combine_64", "columns")),
         (HEADS[1], instance!("attention_combine_80", "columns")),
         (HEADS[2], instance!("attention_combine_96", "columns")),
-        (HEADS[3], instance!("attention_combine_128", "columns")),
     ] {
         assert_eq!(kernels.padded, combined as usize, "{}", kernels.merge);
     }
-    assert_eq!(HEADS[3].padded, WIDEST_HEAD);
+    assert_eq!(HEADS[2].padded, WIDEST_HEAD);
     assert!(HEADS.is_sorted_by(|a, b| a.padded < b.padded), "the narrowest that fits is chosen");
 }

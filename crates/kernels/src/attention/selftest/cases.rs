@@ -14,14 +14,13 @@ const PLAIN: Case = Case {
 };
 
 const HEADS_64: Case = Case { values: Values::Heads(64), keys: 4096, ..PLAIN };
-const HEADS_128: Case = Case { values: Values::Heads(128), ..HEADS_64 };
 /// Tokens of a trunk: heads of 56 columns (base+), 72 (large) and 96 (tiny).
 const TOKENS_56: Case = Case { values: Values::Heads(56), tokens: true, ..HEADS_64 };
 const TOKENS_72: Case = Case { values: Values::Heads(72), ..TOKENS_56 };
 const TOKENS_96: Case = Case { values: Values::Heads(96), ..TOKENS_56 };
 
 /// The models' steady shapes at 1024 and 512 pixels, then what is odd.
-pub(super) const CASES: [Case; 44] = [
+pub(super) const CASES: [Case; 37] = [
     // All memories are there.
     Case { name: "SAM 2.1 at 1024, full bank", masked: Some(&[]), ..PLAIN },
     Case { name: "SAM 2.1 at 1024", ..PLAIN },
@@ -102,28 +101,12 @@ pub(super) const CASES: [Case; 44] = [
         tokens: false,
         ..TOKENS_72
     },
-    Case {
-        name: "masked heads of 104",
-        values: Values::Heads(104),
-        objects: 2,
-        queries: 300,
-        keys: 2000,
-        masked: Some(&[1, 6]),
-        ..HEADS_128
-    },
-    // The encoders' blocks that attend over the whole map: base+'s heads in 64 columns, tiny's and
-    // large's in 128.
-    Case { name: "base+ at 1024", objects: 8, ..HEADS_64 },
-    Case { name: "base+ at 512", objects: 8, queries: 1024, keys: 1024, ..HEADS_64 },
-    Case { name: "tiny at 1024", objects: 4, ..HEADS_128 },
-    Case { name: "tiny at 512", objects: 4, queries: 1024, keys: 1024, ..HEADS_128 },
+    // Heads as wide as their kernel, as tensors of their own.
+    Case { name: "heads of 64 at 1024", objects: 8, ..HEADS_64 },
+    Case { name: "heads of 64 at 512", objects: 8, queries: 1024, keys: 1024, ..HEADS_64 },
     // No model masks here; many tiles in a row pass all buffers of the bias.
     Case { name: "masked heads of 64", objects: 2, masked: Some(&[1, 6]), ..HEADS_64 },
-    Case { name: "masked heads of 128", objects: 2, masked: Some(&[1, 6]), ..HEADS_128 },
     Case { name: "ragged heads of 64", objects: 3, queries: 1000, keys: 1000, ..HEADS_64 },
-    Case { name: "ragged heads of 128", objects: 3, queries: 1000, keys: 1000, ..HEADS_128 },
     Case { name: "sharp heads of 64", queries: 200, keys: 333, scale: 60.0, ..HEADS_64 },
-    Case { name: "sharp heads of 128", queries: 200, keys: 333, scale: 60.0, ..HEADS_128 },
     Case { name: "few, heads of 64", objects: 3, queries: 33, keys: 5, ..HEADS_64 },
-    Case { name: "few, heads of 128", objects: 3, queries: 33, keys: 5, ..HEADS_128 },
 ];

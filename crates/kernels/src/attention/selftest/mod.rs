@@ -50,12 +50,7 @@ pub(crate) const TOPIC: Topic = Topic {
     word: "attention",
     help: "Attention of the track step and of encoders",
     name: "attention",
-    sources: &[
-        Source::AttentionClusterHopper,
-        Source::AttentionGlobalHopper,
-        Source::AttentionHopper,
-        Source::Attention,
-    ],
+    sources: &[Source::AttentionClusterHopper, Source::AttentionGlobalHopper, Source::Attention],
     used_by: Some("the fused bank"),
     needs_cublaslt: false,
     judge: |bench| {
@@ -67,7 +62,7 @@ pub(crate) const TOPIC: Topic = Topic {
 fn judge(bench: &Bench) {
     let mut forms = vec![Form::Any];
     if bench.gpu.facts().sm == 90 {
-        forms.splice(0..0, [Form::Hopper, Form::HopperBlocks]);
+        forms.insert(0, Form::Hopper);
     }
     let mut variants = Vec::new();
     for form in forms {
@@ -101,17 +96,10 @@ fn judge(bench: &Bench) {
 }
 
 impl Case {
-    /// Whether kernels of that form differ from the others here, and take the case.
+    /// Whether kernels of that form take the case: Hopper's for heads have no bias.
     fn is_for(&self, form: Form) -> bool {
-        match (form, self.values) {
-            (Form::Any, _) | (Form::Hopper, Values::Memory | Values::Frame) => true,
-            // No model has wider heads, and Hopper no kernels of its own for them.
-            (Form::Hopper, Values::Heads(97..)) | (Form::HopperBlocks, Values::Heads(97..)) => {
-                false
-            }
-            (Form::Hopper, Values::Heads(_)) => self.masked.is_none(),
-            (Form::HopperBlocks, values) => matches!(values, Values::Heads(_)),
-        }
+        let heads = matches!(self.values, Values::Heads(_));
+        form == Form::Any || !heads || self.masked.is_none()
     }
 
     fn row(&self, bench: &Bench, kernels: &AttentionKernels, data: &Data) -> CaseRow {

@@ -1,3 +1,0 @@
-// The attention as Hopper computes it.
-#define HOPPER
-#include "attention.cpp"
