@@ -4,8 +4,8 @@ with windows of 4 x 4 tokens.
 
 | kernel          | columns, heads | threads | shared memory | registers | weights of a block |
 |-----------------|----------------|---------|---------------|-----------|--------------------|
-| hiera_block_192 | 192, 2         | to 256  | 31 040        | 240       | 894 KB             |
-| hiera_block_224 | 224, 4         | to 256  | 36 160        | 255       | 1273 KB            |
+| hiera_block_192 | 192, 2         | to 128  | 31 040        | 240       | 894 KB             |
+| hiera_block_224 | 224, 4         | to 128  | 36 160        | 255       | 1273 KB            |
 
 A warp has one window, so that the warps of a block share nothing but weights. Residual and normed
 tokens stay in registers from the first norm to the last, and so does the attention:
@@ -23,8 +23,9 @@ By count, an H200 needs 7000 (192 columns) or 9900 instructions `mma` for each q
 multiprocessor, and half as many loads of weights: shared memory is as busy as the tensor cores. On
 a board memory bounds the kernels one by one, as 16 384 tokens go through it ten times.
 
-Grid: ceil(windows / warps of a block), up to 8 warps: fewer on a small map, so that all
-multiprocessors have work. The windows must fill the map.
+Grid: ceil(windows / warps of a block), up to 4 warps: fewer on a small map, so that all
+multiprocessors have work. A multiprocessor has registers for 8 warps; on an H200 one block of 8 was
+not faster than two of 4. The windows must fill the map.
 */
 #include "ptx.cuh"
 #include "attention.cuh"
@@ -46,7 +47,7 @@ __device__ __forceinline__ u32 transposed(u32 matrix) {
 // ---- block ----
 
 constexpr int SMALL_WINDOW = 4;  // a warp's, of 16 tokens
-constexpr int MOST_WARPS = 8, MOST_THREADS = MOST_WARPS * 32;
+constexpr int MOST_WARPS = 4, MOST_THREADS = MOST_WARPS * 32;
 
 /// Sums of a window's 16 tokens and 16 columns. A lane has token 8 i + lane / 4 at [n][2 i + e], of
 /// columns 8 n + 2 (lane % 4) + e, or of the residual's 4 (lane % 4) + 2 n + e.

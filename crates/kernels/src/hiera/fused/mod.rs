@@ -145,15 +145,11 @@ impl Shape {
     }
 }
 
-/// Warps of a block, with a window each: half as many where the busiest multiprocessor then has at
+/// Warps of a block, with a window each: the fewest where the busiest multiprocessor then has at
 /// most half as many windows, of a small map.
 fn warps(windows: usize, multiprocessors: usize) -> usize {
     let busiest = |warps: usize| windows.div_ceil(warps * multiprocessors.max(1)) * warps;
-    let mut warps = MOST_WARPS;
-    while warps > LEAST_WARPS && 2 * busiest(warps / 2) <= busiest(warps) {
-        warps /= 2;
-    }
-    warps
+    if 2 * busiest(LEAST_WARPS) <= busiest(MOST_WARPS) { LEAST_WARPS } else { MOST_WARPS }
 }
 
 /// A loaded instance, shared by all blocks that it serves.
@@ -266,17 +262,6 @@ impl FusedBlock {
         Ok(Self { units, vectors, grid, windows, kernel })
     }
 
-    /// The same with the most warps a block, or with half of them.
-    ///
-    /// # Errors
-    /// Its kernel has no choice.
-    pub fn with_other_warps(self) -> Result<Self> {
-        let kernel = self.kernel.shape.kernel;
-        ensure!(self.kernel.shape.has_any_warps(), "a block of {kernel} has always as many warps");
-        let windows = if self.windows == MOST_WARPS { MOST_WARPS / 2 } else { MOST_WARPS };
-        Ok(Self { windows, ..self })
-    }
-
     /// Its weights, which an earlier kernel may prefetch.
     pub fn units(&self) -> &View {
         &self.units
@@ -367,12 +352,12 @@ mod tests {
     fn a_small_map_has_blocks_of_fewer_warps() {
         // At 1024 and 512 pixels on an H200, an RTX 3090 and an Orin; one window.
         for (windows, multiprocessors, wanted) in [
-            (1024, 132, 8),
+            (1024, 132, 4),
             (256, 132, 2),
-            (1024, 82, 8),
+            (1024, 82, 4),
             (256, 82, 4),
-            (1024, 16, 8),
-            (256, 16, 8),
+            (1024, 16, 4),
+            (256, 16, 4),
             (1, 132, 2),
             (1, 0, 2),
         ] {

@@ -1,7 +1,7 @@
 /*!
-A whole block in one launch (`cuda/hiera_block.cu`, `cuda/hiera_block_windows.cu`), and the same block kernel by kernel: both
-against float64, for some windows of a large map, and both timed in turn. The next block's norm is
-compared too; it is no part of the times.
+A whole block in one launch (`cuda/hiera_block.cu`, `cuda/hiera_block_windows.cu`), and the same
+block kernel by kernel: both against float64, for some windows of a large map, and both timed in
+turn. The next block's norm is compared too; it is no part of the times.
 */
 
 use std::rc::Rc;
@@ -22,8 +22,6 @@ use vos::bundle::trunk::{HieraBlock, HieraWeights, LayerBytes};
 use vos::noise::Noise;
 
 const FUSED: &str = "hiera block fused";
-/// The second stage's kernel with other warps a block than the fused block has.
-const OTHER_WARPS: &str = "hiera block fused, other warps";
 const SEPARATE: &str = "hiera block separate kernels";
 /// Factors are halves, and so are queries, keys, values, the attention's weights and the hidden
 /// layer; sums and tokens are f32.
@@ -79,27 +77,20 @@ fn judge(bench: &Bench) {
     let separate = !bench.without_cublaslt && !missing;
     let rows = 1 + usize::from(separate);
     let shape = |columns: usize| SHAPES.iter().find(|shape| shape.columns == columns);
-    let cases = bench.planned(CASES, |(_, grid, columns)| {
-        let others = shape(*columns).is_some_and(|shape| shape.has_any_warps());
-        (grid * grid * columns, rows + usize::from(others))
-    });
+    let cases = bench.planned(CASES, |(_, grid, columns)| (grid * grid * columns, rows));
     let seed = bench.seed;
     let make = |(_, grid, columns): &(&str, usize, usize)| {
         shape(*columns).map(|shape| Drawn::new(seed, *grid, shape))
     };
     bench.each(&cases, make, |(name, ..), drawn| {
         let Some(drawn) = drawn else { return };
-        let second = drawn.shape.has_any_warps();
-        let case = format!("stage {}, {name}", usize::from(second));
+        let case = format!("stage {}, {name}", usize::from(drawn.shape.has_any_warps()));
         if separate {
             let [fused, separate] = each_of(check_both(bench, &drawn));
             bench.found(row(FUSED, &case, fused));
             bench.found(row(SEPARATE, &case, separate));
         } else {
-            bench.found(row(FUSED, &case, check_fused(bench, &drawn, false)));
-        }
-        if second {
-            bench.found(row(OTHER_WARPS, &case, check_fused(bench, &drawn, true)));
+            bench.found(row(FUSED, &case, check_fused(bench, &drawn)));
         }
     });
 }
@@ -282,14 +273,13 @@ impl Drawn {
     }
 }
 
-/// The fused kernel by itself, with the next norm; with other warps a block, if asked for.
-fn check_fused(bench: &Bench, drawn: &Drawn, other_warps: bool) -> Result<Checked> {
+/// The fused kernel by itself, with the next norm.
+fn check_fused(bench: &Bench, drawn: &Drawn) -> Result<Checked> {
     let (stream, HieraBlock { grid, dim, .. }) = (&bench.stream, drawn.block);
     let kernel = Rc::new(FusedKernel::load(bench.gpu, drawn.shape)?);
     let (weights, next) = (drawn.weights(), drawn.norms[2].view());
     let next = HieraWeights { norm1: next, ..weights };
     let block = FusedBlock::new(bench.gpu, kernel, grid, &weights, Some(&next), stream)?;
-    let block = if other_warps { block.with_other_warps()? } else { block };
     let tokens = drawn.tokens();
     let (x, normed) = (bench.put(&tokens)?, bench.poisoned(2 * grid * grid * dim)?);
     let later = Some(block.units());
@@ -316,7 +306,7 @@ fn check_fused(bench: &Bench, drawn: &Drawn, other_warps: bool) -> Result<Checke
 
 /// The fused kernel, and the block kernel by kernel, in turn.
 fn check_both(bench: &Bench, drawn: &Drawn) -> Result<[Checked; 2]> {
-    let alone = check_fused(bench, drawn, false)?;
+    let alone = check_fused(bench, drawn)?;
     let (stream, weights) = (&bench.stream, [drawn.weights()]);
     // A trunk of one block, after which all stages end.
     let (blocks, ends) = (&[drawn.block], &[0; 4]);
