@@ -30,7 +30,8 @@ pub struct Choices {
     /// Custom kernels that were timed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<String>,
-    /// Kernels of whole blocks that lost to several kernels. Those that are not named are used.
+    /// Kernels of whole blocks or attention halves that lost to several kernels. Those that are not
+    /// named are used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub separate: Vec<String>,
 }
@@ -111,7 +112,7 @@ impl Choices {
         self.kernels == kernels
     }
 
-    /// Whether several kernels were faster than this one of a whole block.
+    /// Whether several kernels were faster than this one of a whole block or attention half.
     pub fn is_separate(&self, kernel: &str) -> bool {
         self.separate.iter().any(|name| name == kernel)
     }
@@ -162,6 +163,11 @@ mod tests {
             Choices { library, device, us: [2.0, 1.0], products, pdl, kernels, separate }
         };
         assert_eq!((choices(vec![older]).others(), choices(vec![newer]).others()), (0, 1));
+        let tried =
+            Choices { kernels: vec!["a".to_owned(), "b".to_owned()], ..choices(Vec::new()) };
+        assert!(tried.tried(&["a", "b"]));
+        // One that has been deleted since, one that is new.
+        assert!(!tried.tried(&["a"]) && !tried.tried(&["a", "b", "c"]));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 /*!
 Runs all blocks, one after the other: GEMMs by cuBLASLt or by this crate's kernels where those are
-faster, everything else by this crate's kernels. One kernel computes a whole block where it can and
-autotuning did not find that slower (`fused`).
+faster, everything else by this crate's kernels. One kernel computes a whole block, or its attention
+half, where it can and autotuning did not find that slower (`fused`).
 
 Tokens lie in image order, `[side · side, columns]`, from the first block to the last; window
 attention gathers its tokens itself. The residual is f32 and stays in place for a whole stage, so
@@ -18,6 +18,7 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result, ensure};
 
+use super::autotune::autotuned_kernels;
 use super::block::{Block, BlockAttention, BlockBuilder, COUNTER, Linear, Skip};
 use super::fused::{FusedBlock, FusedPlaces, FusedTransition};
 use super::gemm::{GemmBiasGelu, GemmImpl, GemmResidualLayerNorm, LayerNorm};
@@ -39,7 +40,8 @@ pub struct TrunkSource<'a> {
     pub ends: &'a [usize; STAGES],
     /// Of each block.
     pub weights: &'a [HieraWeights<'a>],
-    /// Autotuned algorithms and kernels; those of another library or GPU are ignored.
+    /// Autotuned algorithms and kernels; those of another library or GPU are ignored. Those of a
+    /// program with other kernels are used as far as they go, with a warning.
     pub choices: Option<&'a Choices>,
 }
 
@@ -92,6 +94,13 @@ impl TrunkExecutor {
         let library = CublasLt::open(gpu)?;
         log::debug!("the trunk's GEMMs: {library}");
         let choices = choices.filter(|choices| choices.fit(&library));
+        if choices.is_some_and(|choices| !choices.tried(&autotuned_kernels(gpu))) {
+            log::warn!(
+                "the engines were autotuned with other kernels than this version has: cuBLASLt \
+                 takes the place of those that are missing, new ones are used without a trial; \
+                 `segtrt build-engines` autotunes again"
+            );
+        }
         let kernels = HieraKernels::load(gpu)?;
         let separate = |name: &str| choices.is_some_and(|choices| choices.is_separate(name));
         let fused = FusedPlaces::load(gpu, shapes, weights, |name| !separate(name), stream)?;
