@@ -21,12 +21,12 @@ const TOKENS_96: Case = Case { values: Values::Heads(96), ..TOKENS_56 };
 
 /// The models' steady shapes at 1024 and 512 pixels, then what is odd.
 pub(super) const CASES: [Case; 37] = [
-    // All memories are there.
-    Case { name: "SAM 2.1 at 1024, full bank", masked: Some(&[]), ..PLAIN },
+    // Without a bias, as of a full bank; with one that masks nothing; with one that masks.
     Case { name: "SAM 2.1 at 1024", ..PLAIN },
+    Case { name: "SAM 2.1 at 1024, bias of 0", masked: Some(&[]), ..PLAIN },
     Case { name: "SAM 2.1 at 1024, filling", masked: Some(&[2, 3, 4, 5, 6]), ..PLAIN },
-    Case { name: "EdgeTAM at 1024, full bank", keys: 3648, masked: Some(&[]), ..PLAIN },
     Case { name: "EdgeTAM at 1024", keys: 3648, ..PLAIN },
+    Case { name: "EdgeTAM at 1024, bias of 0", keys: 3648, masked: Some(&[]), ..PLAIN },
     Case { name: "EdgeTAM at 1024, filling", keys: 3648, masked: Some(&[2, 3, 4, 5, 6]), ..PLAIN },
     Case { name: "SAM 2.1 at 512", queries: 1024, keys: 7232, ..PLAIN },
     Case { name: "frame at 1024", values: Values::Frame, keys: 4096, ..PLAIN },
