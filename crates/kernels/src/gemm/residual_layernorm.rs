@@ -32,12 +32,12 @@ macro_rules! rows {
     };
 }
 
-/// N, and the kernel for it: those of the second and third stage of Hiera tiny, small and base+, and
-/// of large's first and second; one kernel computes whole blocks of the others' first. A cluster
-/// holds all columns of a row; the last tile of a row may be narrower. A row of a third
-/// stage has three blocks: of clusters of four an H200 runs 30 at once, and 32 are needed. Clusters
-/// of six blocks read the weights once for two rows of tiles. Clusters of three were never faster,
-/// and for large's third stage cuBLASLt's matmul and a LayerNorm were.
+/// N, and the kernel for it: those of the second and third stage of Hiera tiny, small and base+,
+/// and of large's first and second. Whole blocks of any first stage have kernels, too. A cluster
+/// holds all columns of a row; the last tile of a row may be narrower. A row of a third stage has
+/// three blocks: of clusters of four an H200 runs 30 at once, and 32 are needed. Clusters of six
+/// blocks read the weights once for two rows of tiles. Clusters of three were never faster, and for
+/// large's third stage cuBLASLt's matmul and a LayerNorm were.
 const CONFIGS: [(usize, TileConfig); 6] = [
     rows!("gemm_residual_layernorm_144"),
     rows!("gemm_residual_layernorm_192"),

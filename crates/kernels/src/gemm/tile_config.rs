@@ -1,7 +1,6 @@
 /*!
 Tile configurations of the GEMM kernels for Hopper (`cuda/tiles.cuh`): persistent thread block
-clusters, fed by TMA. Both kinds of GEMM kernels use them, those with a GELU epilogue and those with
-a LayerNorm.
+clusters, fed by TMA. All GEMM kernels use them: with a bias alone, with GELU, and with a LayerNorm.
 */
 
 use std::sync::Arc;

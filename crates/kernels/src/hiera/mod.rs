@@ -12,7 +12,7 @@ x (f32) ─ LayerNorm ─ QKV ─ attention ─ projection + x ─ LayerNorm ─
 | `gemm.rs` | a GEMM with its epilogue, by cuBLASLt or by a kernel of this crate |
 | `shapes.rs`, `weights.rs` | GEMM shapes and scratch memory; weights on the device |
 | `block.rs`, `executor.rs` | the layout of the blocks, and their launches |
-| `fused` | a whole block in one launch, in the first stage; the attention half of the block behind it |
+| `fused` | one launch for a whole block of the first two stages, or for half of one between them |
 | `stem.rs`, `encoder.rs` | image to tokens; all of the encoder |
 | `autotune` | the choice of algorithms and kernels by the time of all blocks |
 

@@ -1,7 +1,7 @@
 /*!
 Autotuning: for each GEMM an algorithm of cuBLASLt or a kernel of this crate, whether one kernel
-computes a whole block, and the kinds of kernels with programmatic dependent launch (PDL), by the
-time of all blocks together.
+computes a whole block or its attention half, and the kinds of kernels with programmatic dependent
+launch (PDL), by the time of all blocks together.
 
 The time of a GEMM by itself does not decide: on an H200 algorithms that were up to 40 % faster one
 by one made a trunk slower as a whole, in part because cuBLASLt clears a counter between kernels. So
@@ -32,8 +32,8 @@ use vos::noise::Noise;
 mod trials;
 
 /// Names of the kernels that autotuning tries on this GPU: the GEMM kernels, the LayerNorm with
-/// programmatic dependent launch, and those of whole blocks. A build writes them into the manifest,
-/// so that a program with other kernels autotunes again.
+/// programmatic dependent launch, and those of whole blocks and attention halves. A build writes
+/// them into the manifest, so that the next build of a program with other kernels autotunes again.
 pub fn autotuned_kernels(gpu: &Gpu) -> Vec<&'static str> {
     let layernorm = gpu.runs_hopper_kernels().then_some(LAYERNORM_PDL);
     let blocks = SHAPES.iter().chain(&TRANSITIONS).map(|shape| shape.kernel);

@@ -1,7 +1,7 @@
 /*!
 The weights of a fused block in the order in which its kernel uses them (`cuda/hiera_block.cu`,
-`cuda/hiera_block_windows.cu`): a stream of units of equal size. A unit has 16 rows of a weight, all columns, or 16 columns, all rows,
-as fragments of `mma.m16n8k16`, then 16 biases in f32.
+`cuda/hiera_block_windows.cu`): a stream of units of equal size. A unit has 16 rows of a weight, all
+columns, or 16 columns, all rows, as fragments of `mma.m16n8k16`, then 16 biases in f32.
 
 Where an operand's columns are those of the residual, a lane has four neighbours of each 16.
 */

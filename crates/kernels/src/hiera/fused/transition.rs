@@ -1,7 +1,7 @@
 /*!
 The attention half of the block that begins the second stage in one launch
-(`cuda/hiera_transition.cu`), from its first norm to its second: the kernels one by one write queries,
-keys and values of all tokens to memory, six times their bytes. The MLP that follows is theirs.
+(`cuda/hiera_transition.cu`), from its first norm to its second. The kernels one by one write
+queries, keys and values of all tokens to memory, six times their bytes; the MLP is left to them.
 */
 
 use std::rc::Rc;
@@ -124,10 +124,10 @@ impl FusedTransition {
         &self.units
     }
 
-    /// Enqueues it: `residual` f32 `[grid / 2, grid / 2, 2 columns]` and its norm `next` f16 of
-    /// `normed` f16 `[grid, grid, columns]`, which may share no memory with the results. It asks the
-    /// L2 cache for `later`, weights of later kernels. With programmatic dependent launch only after
-    /// a kernel. No allocation; may be recorded.
+    /// Enqueues it: `residual` f32 `[grid / 2, grid / 2, 2 columns]` and its norm `next` f16, of the
+    /// same shape, from `normed` f16 `[grid, grid, columns]`, which may share no memory with the
+    /// results. It asks the L2 cache for `later`, weights of later kernels. With programmatic
+    /// dependent launch only after a kernel. No allocation; may be recorded.
     ///
     /// # Errors
     /// Views of other sizes, or those of the driver.

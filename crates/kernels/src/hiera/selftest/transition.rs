@@ -1,7 +1,7 @@
 /*!
 The attention half of the block that begins the second stage in one launch
-(`cuda/hiera_transition.cu`), and kernel by kernel: residual and second norm of both against float64,
-for some windows of a large map, and both timed in turn.
+(`cuda/hiera_transition.cu`), and kernel by kernel: residual and second norm of both against
+float64, for some windows of a large map, and both timed in turn.
 */
 
 use std::rc::Rc;
@@ -80,8 +80,8 @@ fn judge(bench: &Bench) {
     });
 }
 
-/// A block with drawn weights, its normalised tokens, and what must come out: places and elements of
-/// the residual and of the second norm.
+/// A block with drawn weights, its normalised tokens, and what must come out: places and elements
+/// of the residual and of the second norm.
 struct Drawn {
     shape: &'static Shape,
     block: HieraBlock,

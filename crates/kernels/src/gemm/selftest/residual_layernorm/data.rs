@@ -51,7 +51,7 @@ pub fn cases() -> Vec<Case> {
     for (model, (name, width)) in MODELS.into_iter().enumerate() {
         for (stage, factor) in [1, 2, 4].into_iter().enumerate() {
             let n = factor * width;
-            // One kernel computes whole blocks of the first stages of tiny, small and base+.
+            // Not of the first stages of tiny, small and base+, nor of large's third.
             if !GemmLayerNormKernels::supports(n, 4 * n) {
                 continue;
             }
