@@ -15,8 +15,9 @@ read twice and written once, and nothing else but weights is read.
 A block of threads has two windows, and a warp 32 tokens, four lines of a window. The tensor cores
 are fed from shared memory: with 32 tokens a warp each fragment of weights serves four instructions,
 with 16 it would serve two, and shared memory would be the limit. Two blocks fit a multiprocessor of
-sm 90, so that one multiplies while the other has norms, softmax or GELU. 144 columns, those of
-large, would need more than 255 registers.
+sm 90, so that one multiplies while the other has norms, softmax or GELU. With 144 columns, those of
+large, a unit of the MLP loads four of the nine steps of normed tokens from shared memory: the sums
+need their registers.
 
 The weights are a stream of units in the order of their use
 (crates/kernels/src/hiera/fused/packed.rs), and go through a ring of slots, AHEAD of them on the

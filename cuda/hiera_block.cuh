@@ -1,6 +1,6 @@
 /*!
-What a fused block of Hiera (hiera_block.cu) does besides attention and matmuls: the ring of weights,
-and a warp's tokens with their LayerNorm.
+What Hiera's fused kernels (hiera_block.cu, hiera_block_windows.cu, hiera_transition.cu) do besides
+attention and matmuls: the ring of weights, LayerNorm and softmax of rows, a warp's tokens.
 
 Needs ptx.cuh, attention.cuh, f16x2.cuh, gelu.cuh and repvit.cuh in front.
 */
