@@ -193,6 +193,17 @@ fn a_norm_that_lacks_its_bias_is_found_by_itself_and_in_the_whole() {
     }
 }
 
+/// Hopper's matmuls with GELU begin their sums as the biases.
+#[test]
+fn a_matmul_with_gelu_that_lacks_its_bias_is_found() {
+    let (Some(fakes), Some(library)) = (shared(), cublaslt()) else { return };
+    let fault = ("FAKE_FAULT", "gelu_matmul_has_no_bias");
+    let path = [("LD_LIBRARY_PATH", fakes.dir().to_str().unwrap()), fault, (WITHOUT, "1")];
+    let said = inside("the_selftest", library, &path).unwrap();
+    assert_eq!(of_each(&said, OWN, " failed"), [4, 0, 0], "{said}");
+    assert_eq!(of_each(&said, OWN, " passed"), [0, 2, 14], "{said}");
+}
+
 /// A library that was made for a later CUDA than the driver's is passed over for one that was not.
 #[test]
 fn a_library_of_the_loaders_path_is_found_and_named() {

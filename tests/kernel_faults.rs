@@ -105,6 +105,22 @@ fn a_fault_in_any_kernel_is_found() {
     }
 }
 
+/// A fault in the softmax of every attention, that of Hopper's kernels too.
+#[test]
+fn a_fault_in_attention_is_found() {
+    let Some(fakes) = shared() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let csv = dir.path().join("faults.csv");
+    let mut command = selftest(fakes.dir(), &csv);
+    command.env("FAKE_FAULT", "attention_weighs_all_keys_alike");
+    command.args(["--topics", "attention", "--max-elements", "9000"]).assert().code(1);
+    let (kernels, verdicts) = (column(&csv, "kernel"), column(&csv, "verdict"));
+    assert!(verdicts.iter().all(|verdict| verdict == "failed"), "{kernels:?} {verdicts:?}");
+    for name in ["attention_cross", "attention_cross_hopper", "attention_global_64_hopper"] {
+        assert!(kernels.iter().any(|kernel| kernel == name), "{name}: {kernels:?}");
+    }
+}
+
 /// What is read from the tokens decides about masks: a fault in any of the answer's parts, and one
 /// in the middle.
 #[test]
