@@ -1,7 +1,8 @@
 /*!
 The attention half of the block that begins the second stage in one launch
-(`cuda/hiera_transition.cu`), from its first norm to its second. The kernels one by one write
-queries, keys and values of all tokens to memory, six times their bytes; the MLP is left to them.
+(`cuda/hiera_transition.cu`): all that follows its first norm, and the second one. The kernels one
+by one write queries, keys and values of all tokens to memory, six times their bytes; first norm and
+MLP are left to them.
 */
 
 use std::rc::Rc;
