@@ -381,7 +381,6 @@ struct Attention {
         combine<DV>(partial, stats, out, rows, m, splits, columns, Rows{out_row, out_batch});                \
     }
 
-#ifndef ATTENTION_NO_INSTANCES
 COMBINE(attention_combine_64, 64)
 COMBINE(attention_combine_80, 80)
 COMBINE(attention_combine_96, 96)
@@ -393,4 +392,3 @@ ATTENTION(attention_self, 256, 8, 1, 64, 256, 4, 1, 0, 1)
 HEADS(attention_heads_64, 64, 4, 2, 64, 64, 4, 1, 4, 2)
 HEADS(attention_heads_80, 80, 4, 2, 32, 80, 4, 1, 0, 2)
 HEADS(attention_heads_96, 96, 4, 2, 32, 96, 4, 1, 0, 2)
-#endif

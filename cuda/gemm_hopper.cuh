@@ -117,7 +117,6 @@ struct GemmTiles : OutputTiles<TILE_N_, STAGES_, 2, 1, 4, GROUPS * 4 * 16 * 128>
 #define GEMM_CONSTANTS(NAME, ...)                                                                            \
     typedef __VA_ARGS__ NAME##_instance;                                                                     \
     [[maybe_unused]] constexpr int NAME##_tile_n = NAME##_instance::TILE_N;                                  \
-    [[maybe_unused]] constexpr int NAME##_stages = NAME##_instance::STAGES;                                  \
     [[maybe_unused]] constexpr int NAME##_shared = NAME##_instance::SHARED;                                  \
     [[maybe_unused]] constexpr int NAME##_cluster_m = NAME##_instance::CLUSTER_M;                            \
     [[maybe_unused]] constexpr int NAME##_cluster_n = NAME##_instance::CLUSTER_N;
