@@ -172,8 +172,8 @@ impl AttentionKernels {
         Self::of(gpu, Form::Any)
     }
 
-    /// Loads those of one form. Kernels for heads that cannot be used are an error of
-    /// [`Attention::new`] only.
+    /// Loads those of one form. A module that the driver refuses is an error here; a kernel for heads
+    /// that cannot be used is one of [`Attention::new`] only.
     ///
     /// # Errors
     /// As [`Self::load`].
@@ -181,12 +181,9 @@ impl AttentionKernels {
     /// [`Attention::new`]: super::Attention::new
     pub(super) fn of(gpu: &Gpu, wanted: Form) -> Result<Self> {
         let (mut modules, mut form) = images::load(gpu, &[Topic::Attention])?;
-        let heads_on_hopper = match wanted {
-            Form::Any => None,
-            Form::Hopper => Some(Topic::AttentionGlobalHopper),
-        };
-        if let Some(heads) = heads_on_hopper {
-            let (loaded, from) = images::load(gpu, &[Topic::AttentionClusterHopper, heads])?;
+        if wanted == Form::Hopper {
+            let own = [Topic::AttentionClusterHopper, Topic::AttentionGlobalHopper];
+            let (loaded, from) = images::load(gpu, &own)?;
             modules.extend(loaded);
             form = from;
         }
