@@ -30,9 +30,9 @@ bytes of both halves; "empty" counts the warps of both blocks, since both halves
 warps wait for all chunks in the order of the ring. Both blocks have the same tiles of keys. Q
 passes through the first slots of the ring, or has a barrier of its own.
 
-A full bank has no bias, and its instance no code for one: the look at it took 3 % of the time. The
-bias of a filling bank is 0 for memories that are there. A warp of the biased instance looks at a
-tile's bias while it waits, and adds nothing if all of it is 0.
+A full bank has no bias, and its instance no code for one. The bias of a filling bank is 0 for
+memories that are there. A warp of the biased instance looks at a tile's bias while it waits, and
+adds nothing if all of it is 0.
 
 Heads lie side by side in tokens: a tensor map has columns, tokens and heads as sides, each with its
 distance. Heads may be narrower than WIDTH, and WIDTH no multiple of 64: TMA fills zeros there, and
@@ -236,7 +236,7 @@ struct ClusterAttention
             for (int j = 0; j < KEYS / 8; j++) {
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    // Past the last key another one's: a branch for each load would cost more.
+                    // Past the last key another one's, which is taken away below.
                     float more = from[min(j * 8 + i, rest - 1)];
                     scores[j * 4 + i] += more, scores[j * 4 + i + 2] += more;
                 }

@@ -5,10 +5,10 @@ heads h, 256 columns, heads 16 wide; f16 in and out, sums in f32.
 
 Matmuls: scores F[64, 256] (x + pe)[T, 256]^T, values Wv (or V). T: image tokens; sm 80 on.
 
-| kernel                           | M, N, K of the scores | tile of T | threads | steps ahead | shared bytes |
-|----------------------------------|-----------------------|-----------|---------|-------------|--------------|
-| mask_decoder_token_to_image_attn | 64, T, 256            | 64        | 128     | 2           | 65 536       |
-| mask_decoder_image_to_token_attn | T, 64, 256            | 64        | 128     | 2           | 98 304       |
+| kernel                           | M, N, K of the scores | tile of T | threads | ahead | shared bytes |
+|----------------------------------|-----------------------|-----------|---------|-------|--------------|
+| mask_decoder_token_to_image_attn | 64, T, 256            | 64        | 128     | 2     | 65 536       |
+| mask_decoder_image_to_token_attn | T, 64, 256            | 64        | 128     | 2     | 98 304       |
 
   - read: score[8h+j, n] = F[8h+j] . (x + pe)[n]; of each tile of 64 image tokens the largest score
     m of a row, the sum of exp(score - m), and the sum of exp(score - m) (Wv x)[n], of the head's 16

@@ -10,9 +10,9 @@ pixel's features the product with the vector of the mask that was chosen. For an
 
 Two matmuls a pixel. T: image tokens; sm 80 on.
 
-| kernel                     | M, N, K of the first, of the second | tile of T | threads | stages         | shared bytes |
-|----------------------------|-------------------------------------|-----------|---------|----------------|--------------|
-| mask_decoder_upscale_masks | T, 4 x 64, 256; 4 T, 4 x 32, 64     | 64        | 128     | 4, all at once | 49 152       |
+| kernel                     | M, N, K of both                 | tile | threads | stages | shared bytes |
+|----------------------------|---------------------------------|------|---------|--------|--------------|
+| mask_decoder_upscale_masks | T, 4 x 64, 256; 4 T, 4 x 32, 64 | 64   | 128     | 4, all | 49 152       |
 
 Both convolutions have a stride as wide as they are: a pixel comes of one token, and each is four
 products side by side. Neither result leaves the registers: of a grid of 64 x 64 they are 2 and 4 MB

@@ -10,11 +10,11 @@ second, for any GPU from sm 80 on:
 
 T tokens; sm 80 on. The depthwise convolution is no matmul.
 
-| kernel                           | M, N, K                    | tile of T | threads | stages  | shared bytes |
-|----------------------------------|----------------------------|-----------|---------|---------|--------------|
-| memory_encoder_dwconv7x7         | T, 256 channels, 49 taps   | 8 x 4     | 512     | 10 rows | 71 680       |
-| memory_encoder_convnext_mlp      | T, 1024, 256; T, 256, 1024 | 32        | 256     | 5       | 98 304       |
-| memory_encoder_convnext_mlp_proj | as above; T, 64, 256       | 32        | 256     | 5       | 98 304       |
+| kernel                           | M, N, K                    | tile  | threads | stages  | shared bytes |
+|----------------------------------|----------------------------|-------|---------|---------|--------------|
+| memory_encoder_dwconv7x7         | T, 256 channels, 49 taps   | 8 x 4 | 512     | 10 rows | 71 680       |
+| memory_encoder_convnext_mlp      | T, 1024, 256; T, 256, 1024 | 32    | 256     | 5       | 98 304       |
+| memory_encoder_convnext_mlp_proj | as above; T, 64, 256       | 32    | 256     | 5       | 98 304       |
 
 A block of the latter two has 32 tokens and reads all weights, 1 MB, whatever its tile is; what
 counts is that they never stop coming. The hidden columns are made in chunks of 64, of which a warp

@@ -5,13 +5,11 @@ of g x g
     hidden = GELU(norm(W * wide + b))         256 channels: a 3x3 convolution, stride 2, of 64 channels of
                                               2g x 2g pixels, zeros around them
     x[t]   = M hidden + F feat[t] + s         256 columns; feat comes channels first, s is the sum of both
-                                              biases
+                                              biases; T = g^2
 
-T = g^2 tokens; sm 80 on.
-
-| kernel                                | M, N, K                     | tile of T | threads | stages | shared bytes |
-|---------------------------------------|-----------------------------|-----------|---------|--------|--------------|
-| memory_encoder_fuse_mask_and_features | T, 256, 576; then 256 + 256 | 2 x 16    | 256     | 3      | 93 312       |
+| kernel                                | M, N, K                     | tile   | threads | stages | shared |
+|---------------------------------------|-----------------------------|--------|---------|--------|--------|
+| memory_encoder_fuse_mask_and_features | T, 256, 576; then 256 + 256 | 2 x 16 | 256     | 3      | 93 312 |
 
 f16 in and out, sums and norm in f32; `hidden` is rounded to halves as the left factor of the second
 product, and both products end in the same sums.
@@ -38,8 +36,7 @@ a lane finds eight columns of a weight, a pixel or a row of `hidden` side by sid
 time, and columns of the result in one where a lane's eight lie side by side. feat is turned by
 ldmatrix, whose rows can be any channels.
 
-Shared memory: 93 312 bytes. Grid: `x` = tiles of 16 tokens in a row, `y` = rows of the grid / 2,
-`z` = 1.
+Grid: `x` = tiles of 16 tokens in a row, `y` = rows of the grid / 2.
 */
 #include "ptx.cuh"
 #include "attention.cuh"

@@ -5,10 +5,10 @@ each with a norm over the channels of a pixel and GELU behind it.
 
 Convolutions as matmuls. g: side of the grid; sm 80 on.
 
-| kernel                         | M, N, K                         | tile   | threads | stages         | shared bytes |
-|--------------------------------|---------------------------------|--------|---------|----------------|--------------|
-| memory_encoder_mask_convs      | (8g)^2, 4, 9; (4g)^2, 16, 9 x 4 | 16 x 8 | 192     | 1              | 12 960       |
-| memory_encoder_mask_downsample | (2g)^2, 64, 9 x 16              | 16 x 8 | 128     | 2, all at once | 38 176       |
+| kernel                         | M, N, K                         | tile   | threads | stages | shared |
+|--------------------------------|---------------------------------|--------|---------|--------|--------|
+| memory_encoder_mask_convs      | (8g)^2, 4, 9; (4g)^2, 16, 9 x 4 | 16 x 8 | 192     | 1      | 12 960 |
+| memory_encoder_mask_downsample | (2g)^2, 64, 9 x 16              | 16 x 8 | 128     | 2, all | 38 176 |
 
   - memory_encoder_mask_convs: low [4g, 4g] -> mask [16g, 16g] -> 4 channels [8g, 8g] -> 16
     channels, narrow [4g, 4g, 16];

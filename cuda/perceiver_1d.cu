@@ -4,11 +4,11 @@ is three launches.
 
 256 latents, T memory tokens; sm 80 on. Weights of a thread are one stage.
 
-| kernel                  | M, N, K                                               | tile      | threads | shared bytes |
-|-------------------------|-------------------------------------------------------|-----------|---------|--------------|
-| perceiver_1d_cross_attn | 256, T, 64; 256, 64, T                                | 64 x 128  | 256     | 49 152       |
-| perceiver_1d_mlp        | 256, 64, 64; 256, 256, 64; 256, 64, 256; 256, 192, 64 | 8 latents | 512     | 15 872       |
-| perceiver_1d_self_attn  | attention 256, 256, 64; then as above                 | 8 latents | 512     | 48 640       |
+| kernel                  | N, K of 256 rows                  | tile      | threads | shared bytes |
+|-------------------------|-----------------------------------|-----------|---------|--------------|
+| perceiver_1d_cross_attn | T, 64; 64, T                      | 64 x 128  | 256     | 49 152       |
+| perceiver_1d_mlp        | 64, 64; 256, 64; 64, 256; 192, 64 | 8 latents | 512     | 15 872       |
+| perceiver_1d_self_attn  | attention 256, 64; then as above  | 8 latents | 512     | 48 640       |
 
   - perceiver_1d_cross_attn: of each split of 128 tokens the largest score m of every latent, the
     sum of exp(score - m), and the sum of exp(score - m) v, with n = norm(memory), k = Wk n +

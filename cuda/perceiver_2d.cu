@@ -10,9 +10,9 @@ nothing of the others. Of both layers:
 
 256 latents, w^2 tokens each; sm 80 on.
 
-| kernel                   | M, N, K                                 | tile      | threads | stages   | shared bytes |
-|--------------------------|-----------------------------------------|-----------|---------|----------|--------------|
-| perceiver_2d_window_attn | 256, 64, 64; 256, 256, 64; 256, 64, 256 | 8 latents | 256     | 9 a warp | 97 792       |
+| kernel                   | N, K of 256 rows         | tile      | threads | stages   | shared bytes |
+|--------------------------|--------------------------|-----------|---------|----------|--------------|
+| perceiver_2d_window_attn | 64, 64; 256, 64; 64, 256 | 8 latents | 256     | 9 a warp | 97 792       |
 
 and behind them one more norm. Norms, sums and x are f32, factors of products halves.
 

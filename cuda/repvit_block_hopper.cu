@@ -9,10 +9,10 @@ slower than repvit_block_192 on an H200.
 
 T tokens of z with C columns; sm 90 only. Of N a block has its share.
 
-| kernel                | M, N, K                                 | tile of T | cluster | threads | shared bytes |
-|-----------------------|-----------------------------------------|-----------|---------|---------|--------------|
-| repvit_block_384_by_6 | T, 768, 384; T, 384, 768                | 8 x 8     | 6       | 256     | 153 472      |
-| repvit_down_384_by_6  | T, 384, 192; T, 768, 384; T, 384, 768   | 8 x 8     | 6       | 256     | 175 104      |
+| kernel                | M, N, K                               | tile  | cluster | threads | shared  |
+|-----------------------|---------------------------------------|-------|---------|---------|---------|
+| repvit_block_384_by_6 | T, 768, 384; T, 384, 768              | 8 x 8 | 6       | 256     | 153 472 |
+| repvit_down_384_by_6  | T, 384, 192; T, 768, 384; T, 384, 768 | 8 x 8 | 6       | 256     | 175 104 |
 
 Both groups of a block take the same weights, the second from the L1 cache.
 

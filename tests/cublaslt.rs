@@ -10,10 +10,8 @@ use cuda::{Capturable, CapturedGraph, Gpu, Stream, View};
 use half::f16;
 use segtrt::selftest::kernels::{Chosen, Topic, run};
 use segtrt::selftest::{Repeats, report};
-use serde_json::Value;
 
 use crate::selftest::fakes::{cublaslt, shared};
-use crate::support::segtrt;
 
 /// What the tests that load the stand-ins are told by.
 const MARK: &str = "SEGTRT_TEST_INSIDE_CUBLASLT";
@@ -389,24 +387,4 @@ fn refusals() {
     // Nothing of that was enqueued.
     enqueue(a, weight, bias, out, &large(4096)).unwrap();
     right.expect([1, 0], &stream);
-}
-
-#[test]
-fn the_doctor_tells_whether_it_is_there() {
-    let Some(library) = cublaslt() else { return };
-    let line = |library: &Path| {
-        let mut command = segtrt();
-        command.env_remove("LD_LIBRARY_PATH").env("SEGTRT_CUBLASLT_LIB", library);
-        let output = command.args(["doctor", "--json"]).output();
-        let document: Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
-        let checks = document["checks"].as_array().unwrap();
-        let found = checks.iter().find(|check| check["name"] == "cuBLASLt").unwrap();
-        (found["state"].as_str().unwrap().to_owned(), found.to_string())
-    };
-    let (state, words) = line(library);
-    let version = "cuBLASLt 13.1.2 (for CUDA 13)";
-    let told = words.contains(version) && words.contains("has a Hiera trunk");
-    assert!(state == "ok" && told, "{words}");
-    let (state, words) = line(Path::new("/no/such/libcublasLt.so"));
-    assert!(state == "warning" && words.contains("/no/such/libcublasLt.so"), "{words}");
 }

@@ -8,7 +8,7 @@ use predicates::prelude::PredicateBooleanExt;
 use predicates::str::{contains, is_match as matches};
 use serde_json::Value;
 
-use crate::selftest::fakes::{Fakes, shared};
+use crate::selftest::fakes::{Fakes, cublaslt, shared};
 #[cfg(target_os = "linux")]
 use crate::support::killed_it_leaves_no_bench;
 use crate::support::{column, require_onnxruntime, script, segtrt, small_bundle, synth};
@@ -318,4 +318,24 @@ fn libraries_of_an_environment_that_others_may_write_to_are_left_out_and_named()
         line(&document, "ONNX Runtime").1.contains(&capi.display().to_string()),
         "{document:#}"
     );
+}
+
+#[test]
+fn the_doctor_tells_whether_cublaslt_is_there() {
+    let Some(library) = cublaslt() else { return };
+    let line = |library: &Path| {
+        let mut command = segtrt();
+        command.env_remove("LD_LIBRARY_PATH").env("SEGTRT_CUBLASLT_LIB", library);
+        let output = command.args(["doctor", "--json"]).output();
+        let document: Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
+        let checks = document["checks"].as_array().unwrap();
+        let found = checks.iter().find(|check| check["name"] == "cuBLASLt").unwrap();
+        (found["state"].as_str().unwrap().to_owned(), found.to_string())
+    };
+    let (state, words) = line(library);
+    let version = "cuBLASLt 13.1.2 (for CUDA 13)";
+    let told = words.contains(version) && words.contains("has a Hiera trunk");
+    assert!(state == "ok" && told, "{words}");
+    let (state, words) = line(Path::new("/no/such/libcublasLt.so"));
+    assert!(state == "warning" && words.contains("/no/such/libcublasLt.so"), "{words}");
 }

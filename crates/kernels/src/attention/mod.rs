@@ -14,6 +14,7 @@ parts. Combining in each row's last block saves that launch and was slower in ev
 
 mod kernels;
 mod selftest;
+mod splits;
 
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ use cuda::module::{Function, Launch};
 use cuda::tensor_map::TensorMap;
 use cuda::{Gpu, LaunchMode, MemoryTag, Stream, View};
 use kernels::{CLUSTER, Pair};
+use splits::{combine_cost, splits};
 
 pub use kernels::AttentionKernels;
 pub(crate) use selftest::{TOPIC, compare};
@@ -385,42 +387,6 @@ impl Rows {
         let Self { row, query_head, key_head, out_row, out_head, .. } = *self;
         Ok([of(row)?, of(query_head)?, of(key_head)?, of(out_row)?, of(out_head)?])
     }
-}
-
-/// Into how many parts the keys of each row of blocks are cut: as many as fill the GPU once, or more
-/// where several waves of blocks leave fewer multiprocessors idle; no more than there are tiles.
-///
-/// `resident` blocks run at once. On 82 multiprocessors two parts of 32 rows occupy 64 of them; five
-/// parts are 160 blocks, two waves of 82 with four idle places. `combine`: as [`combine_cost`] has
-/// it.
-fn splits(resident: usize, rows: usize, tiles: usize, combine: usize) -> usize {
-    let once = (resident / rows).clamp(1, tiles);
-    let most = (MOST_WAVES * resident / rows).clamp(once, tiles);
-    // In TICKS, on the way of the last block to end.
-    let cost = |splits: usize| {
-        let waves = (rows * splits).div_ceil(resident);
-        let combine = if splits > 1 { combine * splits * rows } else { 0 };
-        TICKS * waves * (tiles.div_ceil(splits) + BEGIN) + combine
-    };
-    // The count is rough: 5 % less are needed to leave the single wave.
-    let better = (once + 1..=most).min_by_key(|splits| cost(*splits));
-    better.filter(|splits| 20 * cost(*splits) <= 19 * cost(once)).unwrap_or(once)
-}
-
-/// Waves of blocks, at most: each begins with queries and a ring to load.
-const MOST_WAVES: usize = 4;
-/// What a block takes beside its tiles, in tiles.
-const BEGIN: usize = 1;
-/// A tile's time.
-const TICKS: usize = 256;
-
-/// What it takes to write and read the sums of one block, the whole GPU working, in [`TICKS`]: eight
-/// bytes for each of its 128 x `padded` sums, beside a tile's 128 x `keys` x (`width` + `padded`)
-/// multiply-adds on one multiprocessor. By count, an RTX 3090 does 0.43 T of these a second and
-/// multiprocessor, and has 0.94 TB/s of memory: 8 x 0.43 / 0.94 of 256, and a third more for the
-/// launch.
-fn combine_cost(keys: usize, width: usize, padded: usize) -> usize {
-    1280 * padded / (keys * (width + padded))
 }
 
 #[cfg(test)]

@@ -12,12 +12,11 @@ use rayon::prelude::*;
 
 use super::super::fused::{FusedBlock, FusedKernel, SHAPES, Shape};
 use super::super::{StandaloneTrunk, TrunkSource};
-use super::{DRAWN, EPSILON, repeated};
+use super::{DRAWN, EPSILON, can_multiply, repeated};
 use crate::Source;
 use crate::selftest::f64_reference::{dot, gelu, layer_norm};
 use crate::selftest::{Bench, Checked, Limits, POISON, Topic, each_of, f16_bytes, f32_bytes, row};
-use cuda::cublaslt::{CublasLt, CublasLtError};
-use cuda::{LaunchMode, Missed, Stream};
+use cuda::{LaunchMode, Stream};
 use vos::bundle::trunk::{HieraBlock, HieraWeights, LayerBytes};
 use vos::noise::Noise;
 
@@ -71,10 +70,7 @@ pub(crate) const TOPIC: Topic = Topic {
 };
 
 fn judge(bench: &Bench) {
-    // The other rows need the user's library.
-    let found = CublasLt::open(bench.gpu);
-    let missing = matches!(found, Err(CublasLtError::Library(Missed::NotFound(_))));
-    let separate = !bench.without_cublaslt && !missing;
+    let separate = can_multiply(bench);
     let rows = 1 + usize::from(separate);
     let shape = |columns: usize| SHAPES.iter().find(|shape| shape.columns == columns);
     let cases = bench.planned(CASES, |(_, grid, columns)| (grid * grid * columns, rows));

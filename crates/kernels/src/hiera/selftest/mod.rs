@@ -21,7 +21,8 @@ use crate::attention::compare as near;
 use crate::selftest::f64_reference::{gelu as gelu_of, layer_norm};
 use crate::selftest::{Bench, Checked, POISON, Topic, bytes_of, compare, row};
 use crate::window_attention::selftest as windows;
-use cuda::{LaunchMode, Stream, View};
+use cuda::cublaslt::{CublasLt, CublasLtError};
+use cuda::{LaunchMode, Missed, Stream, View};
 use vos::noise::Noise;
 
 pub(crate) use block::TOPIC as BLOCK;
@@ -84,6 +85,13 @@ pub(crate) const TOPIC: Topic = Topic {
         Ok(())
     },
 };
+
+/// Whether cases may use cuBLASLt, which is the user's: an installation that fails is their failure.
+fn can_multiply(bench: &Bench) -> bool {
+    let found = CublasLt::open(bench.gpu);
+    let missing = matches!(found, Err(CublasLtError::Library(Missed::NotFound(_))));
+    !bench.without_cublaslt && !missing
+}
 
 fn judge(bench: &Bench) {
     let hopper = bench.gpu.runs_hopper_kernels();

@@ -13,11 +13,10 @@ use rayon::prelude::*;
 use super::super::fused::{FusedKernel, FusedTransition, Shape, TRANSITIONS};
 use super::super::{StandaloneTrunk, TrunkSource};
 use super::block::{LIMITS, Layer, Norm, attended, sampled_windows};
-use super::{DRAWN, repeated};
+use super::{DRAWN, can_multiply, repeated};
 use crate::Source;
 use crate::selftest::{Bench, Checked, POISON, Topic, each_of, f16_bytes, row};
-use cuda::cublaslt::{CublasLt, CublasLtError};
-use cuda::{LaunchMode, Missed, Stream, View};
+use cuda::{LaunchMode, Stream, View};
 use vos::bundle::trunk::{HieraBlock, HieraWeights, LayerBytes};
 use vos::noise::Noise;
 
@@ -56,10 +55,7 @@ pub(crate) const TOPIC: Topic = Topic {
 };
 
 fn judge(bench: &Bench) {
-    // The other rows need the user's library.
-    let found = CublasLt::open(bench.gpu);
-    let missing = matches!(found, Err(CublasLtError::Library(Missed::NotFound(_))));
-    let separate = !bench.without_cublaslt && !missing;
+    let separate = can_multiply(bench);
     let rows = 1 + usize::from(separate);
     let cases = bench.planned(CASES, |(_, grid, columns)| (grid * grid * columns, rows));
     let seed = bench.seed;
