@@ -28,8 +28,8 @@ mod live;
 pub struct Fakes(tempfile::TempDir);
 
 impl Fakes {
-    /// Compiles them; none, said aloud, where there is no compiler. A process's FAKE_FAULT names a
-    /// fault of `tests/data/gpu/faults.h` to compute with, its FAKE_LACKS a kernel that is missing.
+    /// Compiles them; none, said aloud, without a compiler. A process's FAKE_FAULT names a fault of
+    /// `tests/data/gpu/faults.h`, FAKE_LACKS a missing kernel, FAKE_REFUSES a refused module's.
     fn new() -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let cuda = ["-Wl,-soname,libcuda.so", "tests/data/gpu/fake_driver.c", "-lpthread", "-ldl"];
