@@ -250,18 +250,6 @@ impl AttentionKernels {
         Ok(self.with_memory(pair))
     }
 
-    /// The same, with the instance of `attention_cross` that takes a bias for launches without one
-    /// too, for comparison.
-    ///
-    /// # Errors
-    /// Kernels for any GPU, which have one instance for both.
-    pub(super) fn with_biased_instance_alone(&self) -> Result<Self> {
-        let pair = Pair::clone(self.pair(Values::Memory)?);
-        let attend = pair.biased.clone();
-        let attend = attend.with_context(|| format!("{} takes a bias", pair.kind.name))?;
-        Ok(self.with_memory(Pair { attend, ..pair }))
-    }
-
     /// The same with other kernels for the bank, where it has any.
     fn with_memory(&self, pair: Pair) -> Self {
         let mut kernels = self.clone();
