@@ -18,10 +18,10 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result, ensure};
 
-use super::autotune::autotuned_kernels;
 use super::block::{Block, BlockAttention, BlockBuilder, COUNTER, Linear, Skip};
 use super::fused::{FusedBlock, FusedPlaces, FusedTransition};
 use super::gemm::{GemmBiasGelu, GemmImpl, GemmResidualLayerNorm, LayerNorm};
+use super::kernel_names::autotuned_kernels;
 use super::kernels::HieraKernels;
 use super::shapes::{BlockGemms, Scratch};
 use super::weights::{self, Affine};
@@ -41,7 +41,9 @@ pub struct TrunkSource<'a> {
     /// Of each block.
     pub weights: &'a [HieraWeights<'a>],
     /// Autotuned algorithms and kernels; those of another library or GPU are ignored. Those of a
-    /// program with other kernels are used as far as they go, with a warning.
+    /// program with other kernels are used as far as they go, with a warning. Without any, fused
+    /// blocks are used; on Hopper those of the first stage alone, as separate kernels were faster in
+    /// the second.
     pub choices: Option<&'a Choices>,
 }
 
@@ -156,6 +158,9 @@ impl TrunkExecutor {
             ..
         } = builder;
         let pdl = Cell::new(choices.map(|choices| choices.pdl).unwrap_or_default());
+        if choices.is_none() && gpu.runs_hopper_kernels() {
+            fused.fuse_second_stage(false);
+        }
         Ok(Self {
             blocks,
             fused,

@@ -14,7 +14,7 @@ x (f32) ─ LayerNorm ─ QKV ─ attention ─ projection + x ─ LayerNorm ─
 | `block.rs`, `executor.rs` | the layout of the blocks, and their launches |
 | `fused` | one launch for a whole block of the first two stages, or for half of one between them |
 | `stem.rs`, `encoder.rs` | image to tokens; all of the encoder |
-| `autotune` | the choice of algorithms and kernels by the time of all blocks |
+| `autotune`, `kernel_names.rs` | the choice of kernels by the time of all blocks; names of all |
 
 TensorRT runs stem and neck where a bundle has no weights for their kernels (`cuda/hiera_stem.cu`,
 `cuda/neck.cu`).
@@ -26,15 +26,17 @@ mod encoder;
 mod executor;
 mod fused;
 mod gemm;
+mod kernel_names;
 mod kernels;
 pub(crate) mod selftest;
 mod shapes;
 mod stem;
 mod weights;
 
-pub use autotune::{StandaloneTrunk, autotune, autotuned_kernels};
+pub use autotune::{StandaloneTrunk, autotune};
 pub use encoder::HieraEncoder;
 pub use executor::{TrunkExecutor, TrunkSource};
+pub use kernel_names::autotuned_kernels;
 pub use kernels::HieraKernels;
 pub(crate) use selftest::{BLOCK, STEM, TOPIC, TRANSITION, WHOLE_TRUNK};
 pub use shapes::gemm_shapes;

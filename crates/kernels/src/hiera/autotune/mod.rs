@@ -19,26 +19,15 @@ use anyhow::{Context, Result};
 use zerocopy::IntoBytes;
 
 use super::executor::{TrunkExecutor, TrunkSource};
-use super::fused::{SHAPES, TRANSITIONS};
 use super::gemm::GemmImpl;
-use super::kernels::LAYERNORM_PDL;
+use super::kernel_names::autotuned_kernels;
 use crate::attention::AttentionKernels;
-use crate::gemm;
 use cuda::cublaslt::{Choice, Choices, Matmul};
 use cuda::{Capturable, CapturedGraph, Event, Gpu, MemoryTag, Stream, View};
 use trials::{Clock, Trials, tune_algorithm, tune_fused, tune_gemm_impls, tune_pdl};
 use vos::noise::Noise;
 
 mod trials;
-
-/// Names of the kernels that autotuning tries on this GPU: the GEMM kernels, the LayerNorm with
-/// programmatic dependent launch, and those of whole blocks and attention halves. A build writes
-/// them into the manifest, so that the next build of a program with other kernels autotunes again.
-pub fn autotuned_kernels(gpu: &Gpu) -> Vec<&'static str> {
-    let layernorm = gpu.runs_hopper_kernels().then_some(LAYERNORM_PDL);
-    let blocks = SHAPES.iter().chain(&TRANSITIONS).map(|shape| shape.kernel);
-    gemm::kernel_names(gpu).into_iter().chain(layernorm).chain(blocks).collect()
-}
 
 /// The seed of the random tokens.
 const SEED: u64 = 8;

@@ -339,6 +339,9 @@ mod tests {
         let second =
             HieraBlock { dim: 224, dim_out: 224, heads: 4, grid: 128, window: 4, pooled: false };
         assert_eq!(kernel(&second), Some("hiera_block_224"));
+        let of_second_stage = SHAPES.iter().filter(|shape| shape.has_small_windows());
+        let kernels: Vec<&str> = of_second_stage.map(|shape| shape.kernel).collect();
+        assert_eq!(kernels, ["hiera_block_192", "hiera_block_224"]);
         for other in [
             HieraBlock { grid: 126, ..second },
             HieraBlock { window: 8, ..second },

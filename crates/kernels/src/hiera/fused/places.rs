@@ -54,6 +54,13 @@ impl FusedPlaces {
         self.kernels().filter(named).for_each(|one| one.used.set(fused));
     }
 
+    /// The same for the kernels of whole blocks of a second stage.
+    pub fn fuse_second_stage(&self, fused: bool) {
+        let blocks = self.blocks.iter().flatten().map(|one| &*one.kernel);
+        let second = blocks.filter(|one| one.shape.has_small_windows());
+        second.for_each(|one| one.used.set(fused));
+    }
+
     /// The same for all kernels. Returns the number of blocks that they serve.
     pub fn fuse_all(&self, fused: bool) -> usize {
         self.kernels().map(|one| one.used.set(fused)).count()
