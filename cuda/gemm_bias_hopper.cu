@@ -1,11 +1,12 @@
 /*!
-f16 GEMM with bias for Hopper only (sm_90a): out[M, N] = A[M, K] B[N, K]^T + bias. A: tokens, B:
-weights; f32 accumulators, rounded once.
+f16 GEMM with bias for Hopper only (sm_90a): out[M, N] = A[M, K] B[N, K]^T + bias, or LayerNorm(A)
+B^T + bias with moments of A's rows (gemm_normed.cuh). A: tokens, B: weights; f32 accumulators,
+rounded once.
 
-| instance           | tile MxN, K of a stage | stages | cluster MxN | shared bytes |
-|--------------------|------------------------|--------|-------------|--------------|
-| gemm_bias_128_by_2 | 128x128, 64            | 6      | 2x1         | 213 088      |
-| gemm_bias_192_by_2 | 128x192, 64            | 5      | 2x1         | 221 264      |
+| instance                                 | tile MxN, K of a stage | stages | cluster MxN | shared bytes |
+|------------------------------------------|------------------------|--------|-------------|--------------|
+| gemm_bias_128_by_2, gemm_normed_128_by_2 | 128x128, 64            | 6      | 2x1         | 213 088      |
+| gemm_bias_192_by_2, gemm_normed_192_by_2 | 128x192, 64            | 5      | 2x1         | 221 264      |
 
 384 threads: warp 0 loads tiles by TMA (40 registers a thread), two warpgroups compute (232 each).
 Grid: whole clusters, which stay for the whole launch ("persistent").
@@ -20,13 +21,15 @@ The two warpgroups alternate between output tiles ("ping-pong" in CUTLASS): one 
 #include "wgmma.cuh"
 #include "tiles.cuh"
 #include "gemm_hopper.cuh"
+#include "gemm_normed.cuh"
 
 // ---- gemm ----
 
-template <int TILE_N_, int STAGES_>
-struct GemmBias : GemmTiles<TILE_N_, STAGES_, 2> {
-    typedef GemmTiles<TILE_N_, STAGES_, 2> Base;
-    using typename Base::Sums;
+/// NORMED: of LayerNorm(tokens).
+template <int TILE_N_, int STAGES_, bool NORMED = false>
+struct GemmBias : GemmTiles<TILE_N_, STAGES_, 2, NORMED> {
+    typedef GemmTiles<TILE_N_, STAGES_, 2, NORMED> Base;
+    using typename Base::Sums, typename Base::Bias;
     using Base::row_of, Base::column_of, Base::chunks, Base::release, Base::staging_of, Base::first_matrix,
         Base::first_unit;
     using Base::bias, Base::out, Base::m, Base::n, Base::tiles, Base::first, Base::step, Base::lane,
@@ -39,7 +42,7 @@ struct GemmBias : GemmTiles<TILE_N_, STAGES_, 2> {
     /// The accumulators of the tile whose stages begin at this place in the order of all;
     /// `hand_on`: another tile follows, for the other warpgroup.
     __device__ __forceinline__ void multiply_tile(Sums& sums, u32 place, int group, bool hand_on) const {
-        int slot = multiply_stages(*this, sums, place);
+        int slot = multiply_stages<NORMED>(*this, sums, place);
         if (hand_on) named_barrier_arrive(2 - group);
         wgmma_wait<0>();
         settle(sums[0]);
@@ -54,24 +57,31 @@ struct GemmBias : GemmTiles<TILE_N_, STAGES_, 2> {
         for (int j = 0; j < 8; j++) words[j] = from[j * 4];
     }
 
-    /// Adds biases and stores whole lines of 128 bytes, which lanes assemble in shared memory.
-    __device__ __forceinline__ void store_tile(const Sums& sums, int row, int column, int group) {
+    /// Adds biases, or scales rows, and stores whole lines of 128 bytes, which lanes assemble in shared memory.
+    __device__ __forceinline__ void store_tile(const Sums& sums, const float (&scale)[4], int row, int column,
+                                               int group) {
         u32 staging = staging_of(group);
         int matrices = (int)first_matrix(staging), units = (int)first_unit(staging);
 #pragma unroll
         for (int part = 0; part < TILE_N / 64; part++) {
             if (column + part * 64 >= n) break;
             u32 words[8];
-            load_bias(words, column + part * 64);
+            if constexpr (!NORMED) load_bias(words, column + part * 64);
 #pragma unroll
             for (int half = 0; half < 2; half++) {
                 u32 halves[4][4];
 #pragma unroll
                 for (int j = 0; j < 8; j++) {
-                    const float2 b = to_float2(words[j]);
                     const float* sum = sums[half] + (part * 8 + j) * 4;
-                    halves[j / 2][j % 2 * 2] = to_f16x2(sum[0] + b.x, sum[1] + b.y);
-                    halves[j / 2][j % 2 * 2 + 1] = to_f16x2(sum[2] + b.x, sum[3] + b.y);
+                    if constexpr (NORMED) {
+                        const float above = scale[half * 2], below = scale[half * 2 + 1];
+                        halves[j / 2][j % 2 * 2] = to_f16x2(sum[0] * above, sum[1] * above);
+                        halves[j / 2][j % 2 * 2 + 1] = to_f16x2(sum[2] * below, sum[3] * below);
+                    } else {
+                        const float2 b = to_float2(words[j]);
+                        halves[j / 2][j % 2 * 2] = to_f16x2(sum[0] + b.x, sum[1] + b.y);
+                        halves[j / 2][j % 2 * 2 + 1] = to_f16x2(sum[2] + b.x, sum[3] + b.y);
+                    }
                 }
                 warp_barrier();  // the lines before were read
                 // Addresses are recomputed, or those of all parts would take registers beside the
@@ -102,21 +112,27 @@ struct GemmBias : GemmTiles<TILE_N_, STAGES_, 2> {
     __device__ __forceinline__ void multiply_all(int group) {
         u32 chunks_of_a_tile = (u32)chunks(), place = 0;
         int order = 0;
+        if (NORMED) pdl_wait();  // the moments come from the kernel before
         for (int tile = first; tile < tiles; tile += step, order++, place += chunks_of_a_tile) {
             if ((order & 1) != group) continue;
             int row = row_of(tile), column = column_of(tile);
-            // The biases are needed at once after the matmul.
-            if (lane < TILE_N / 64 && column + lane * 64 < n) prefetch_line(bias + column + lane * 64);
-            if (order > 0) named_barrier_sync(1 + group);  // named barrier 0 is the block's
             // Declared here, not outside the loop: the first matmul overwrites them, so they need
             // not be kept.
             Sums sums;
+            float scale[4];
+            if constexpr (NORMED) {
+                begin_with_norm(*this, sums, row, column, scale);
+            } else {
+                // The biases are needed at once after the matmul.
+                if (lane < TILE_N / 64 && column + lane * 64 < n) prefetch_line(bias + column + lane * 64);
+            }
+            if (order > 0) named_barrier_sync(1 + group);  // named barrier 0 is the block's
             multiply_tile(sums, place, group, tile + step < tiles);
-            store_tile(sums, row, column, group);
+            store_tile(sums, scale, row, column, group);
         }
     }
 
-    __device__ __forceinline__ void run(const TensorMap* tokens, const TensorMap* weights, const u16* biases,
+    __device__ __forceinline__ void run(const TensorMap* tokens, const TensorMap* weights, const Bias& biases,
                                         u16* to, int rows, int columns, int depth, u32 shared_base) {
         this->begin_block(tokens, weights, biases, to, rows, columns, depth, shared_base);
         if (threadIdx.x < 128) {
@@ -136,5 +152,14 @@ struct GemmBias : GemmTiles<TILE_N_, STAGES_, 2> {
 
 // ---- instances ----
 
+// A module of cuda/kernels.toml has the instances of one INSTANCES; without it this file has all.
+#define OF_TOKENS 1
+#define OF_NORMED 2
+#if !defined(INSTANCES) || INSTANCES == OF_TOKENS
 GEMM(gemm_bias_128_by_2, GemmBias<128, 6>)
 GEMM(gemm_bias_192_by_2, GemmBias<192, 5>)
+#endif
+#if !defined(INSTANCES) || INSTANCES == OF_NORMED
+GEMM_NORMED(gemm_normed_128_by_2, GemmBias<128, 6, true>)
+GEMM_NORMED(gemm_normed_192_by_2, GemmBias<192, 5, true>)
+#endif

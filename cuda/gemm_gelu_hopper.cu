@@ -1,11 +1,12 @@
 /*!
-f16 GEMM with bias and GELU for Hopper only (sm_90a): out[M, N] = gelu(A[M, K] B[N, K]^T + bias).
-A: tokens, B: weights; f32 accumulators, rounded once.
+f16 GEMM with bias and GELU for Hopper only (sm_90a): out[M, N] = gelu(A[M, K] B[N, K]^T + bias),
+or gelu(LayerNorm(A) B^T + bias) with moments of A's rows (gemm_normed.cuh). A: tokens, B: weights;
+f32 accumulators, rounded once.
 
-| instance                        | tile, K of a stage | stages | cluster | threads | shared bytes |
-|---------------------------------|--------------------|--------|---------|---------|--------------|
-| gemm_bias_gelu_128_two_groups   | 128x128, 64        | 6      | 2x1     | 384     | 213 088      |
-| gemm_bias_gelu_128_three_groups | 128x128, 64        | 6      | 2x1     | 512     | 221 280      |
+| instance                                             | tile, K of a stage | stages | cluster | threads | shared bytes |
+|------------------------------------------------------|--------------------|--------|---------|---------|--------------|
+| gemm_bias_gelu_128_two_groups, gemm_normed_gelu_…    | 128x128, 64        | 6      | 2x1     | 384     | 213 088      |
+| gemm_bias_gelu_128_three_groups, gemm_normed_gelu_…  | 128x128, 64        | 6      | 2x1     | 512     | 221 280      |
 
 Warp 0 loads tiles by TMA, and GROUPS warpgroups take the output tiles in turn: one multiplies with
 `wgmma`, and the others apply GELU and store. Grid: whole clusters, which stay for the whole launch.
@@ -27,14 +28,15 @@ Neither instance is the faster one for all shapes.
 #include "wgmma.cuh"
 #include "tiles.cuh"
 #include "gemm_hopper.cuh"
+#include "gemm_normed.cuh"
 
 // ---- gemm ----
 
-/// GROUPS warpgroups multiply.
-template <int GROUPS>
-struct GemmGelu : GemmTiles<128, 6, GROUPS> {
-    typedef GemmTiles<128, 6, GROUPS> Base;
-    using typename Base::Sums;
+/// GROUPS warpgroups multiply; NORMED: LayerNorm(tokens).
+template <int GROUPS, bool NORMED = false>
+struct GemmGelu : GemmTiles<128, 6, GROUPS, NORMED> {
+    typedef GemmTiles<128, 6, GROUPS, NORMED> Base;
+    using typename Base::Sums, typename Base::Bias;
     using Base::row_of, Base::column_of, Base::chunks, Base::release, Base::staging_of, Base::first_matrix,
         Base::first_unit;
     using Base::bias, Base::out, Base::shared, Base::m, Base::n, Base::k, Base::tiles, Base::first,
@@ -42,6 +44,10 @@ struct GemmGelu : GemmTiles<128, 6, GROUPS> {
     using Base::TILE_N, Base::STAGES, Base::TILE_K, Base::STAGE_BYTES, Base::FULL, Base::LOADING,
         Base::MULTIPLYING;
     static constexpr bool HAS_GELU = true;
+    // What rows are multiplied by, at last: registers are few. 128 floats for each warpgroup.
+    static constexpr int SCALES = Base::TILES_END;
+    static constexpr int SHARED = SCALES + (NORMED ? GROUPS * 128 * 4 : 0);
+    static_assert(SHARED <= 232448, "shared memory of a block");
 
     // ---- a computing warpgroup ----
 
@@ -59,6 +65,11 @@ struct GemmGelu : GemmTiles<128, 6, GROUPS> {
                 sum[0] = sum[2] = b.x, sum[1] = sum[3] = b.y;
             }
         }
+    }
+
+    /// Where this lane's four rows have theirs.
+    __device__ __forceinline__ u32 scales_of(int group) const {
+        return shared + SCALES + (u32)((group * 4 + warp) * 8 + (lane >> 2)) * 16;
     }
 
     /// Adds the products of the tile whose stages begin at this place in the order of all;
@@ -100,6 +111,9 @@ struct GemmGelu : GemmTiles<128, 6, GROUPS> {
 #pragma unroll 1
         for (int half = 0; half < 2; half++, at += 64) {
             u16* to = out + (long long)at * n + column + (lane & 7) * 8;
+            // Of rows l / 4 and l / 4 + 8.
+            float2 scale = {1.0f, 1.0f};
+            if (NORMED) scale = shared_two(scales_of(group) + half * 8);
 #pragma unroll
             for (int part = 0; part < TILE_N / 64; part++) {
                 if (column + part * 64 >= n) break;
@@ -107,8 +121,8 @@ struct GemmGelu : GemmTiles<128, 6, GROUPS> {
 #pragma unroll
                 for (int j = 0; j < 8; j++) {
                     const float* sum = sums[0] + (part * 8 + j) * 4;
-                    halves[j / 2][j % 2 * 2] = to_f16x2(gelu(sum[0]), gelu(sum[1]));
-                    halves[j / 2][j % 2 * 2 + 1] = to_f16x2(gelu(sum[2]), gelu(sum[3]));
+                    halves[j / 2][j % 2 * 2] = to_f16x2(gelu(sum[0] * scale.x), gelu(sum[1] * scale.x));
+                    halves[j / 2][j % 2 * 2 + 1] = to_f16x2(gelu(sum[2] * scale.y), gelu(sum[3] * scale.y));
                 }
                 warp_barrier();  // the lines before were read
 #pragma unroll
@@ -129,20 +143,28 @@ struct GemmGelu : GemmTiles<128, 6, GROUPS> {
     __device__ __forceinline__ void multiply_all(int group) const {
         u32 chunks_of_a_tile = (u32)chunks(), place = 0;
         int next = group + 1 < GROUPS ? group + 1 : 0, whose = 0;
+        if (NORMED) pdl_wait();  // the moments come from the kernel before
         for (int tile = first; tile < tiles; tile += step, place += chunks_of_a_tile) {
             bool own = whose == group;
             if (++whose == GROUPS) whose = 0;
             if (!own) continue;
             int row = row_of(tile), column = column_of(tile);
             Sums sums;
-            begin_with_bias(sums, column);
+            if constexpr (NORMED) {
+                float scale[4];
+                begin_with_norm(*this, sums, row, column, scale);
+#pragma unroll
+                for (int r = 0; r < 4; r++) put_shared(scales_of(group) + r * 4, scale[r]);
+            } else {
+                begin_with_bias(sums, column);
+            }
             if (place > 0) named_barrier_sync(1 + group);  // named barrier 0 is the block's
             multiply_tile(sums, place, next, tile + step < tiles);
             store_tile(sums, row, column, group);
         }
     }
 
-    __device__ __forceinline__ void run(const TensorMap* tokens, const TensorMap* weights, const u16* biases,
+    __device__ __forceinline__ void run(const TensorMap* tokens, const TensorMap* weights, const Bias& biases,
                                         u16* to, int rows, int columns, int depth, u32 shared_base) {
         this->begin_block(tokens, weights, biases, to, rows, columns, depth, shared_base);
         if (threadIdx.x < 128) {
@@ -161,5 +183,14 @@ struct GemmGelu : GemmTiles<128, 6, GROUPS> {
 
 // ---- instances ----
 
+// A module of cuda/kernels.toml has the instances of one INSTANCES; without it this file has all.
+#define OF_TOKENS 1
+#define OF_NORMED 2
+#if !defined(INSTANCES) || INSTANCES == OF_TOKENS
 GEMM(gemm_bias_gelu_128_two_groups, GemmGelu<2>)
 GEMM(gemm_bias_gelu_128_three_groups, GemmGelu<3>)
+#endif
+#if !defined(INSTANCES) || INSTANCES == OF_NORMED
+GEMM_NORMED(gemm_normed_gelu_128_two_groups, GemmGelu<2, true>)
+GEMM_NORMED(gemm_normed_gelu_128_three_groups, GemmGelu<3, true>)
+#endif

@@ -20,15 +20,15 @@ __device__ __forceinline__ void multiply_more(const Gemm& gemm, Sums& sums, int&
 }
 
 /// Issues the matmuls of the tile whose stages begin at this place in the order of all, by
-/// `multiply<STEPS, ADD>(sums, stage)` of a kernel: STEPS x 16 columns. ADD is 0 for the first, a
-/// constant: the accumulators of the tile before need not be kept for it. Returns the last slot,
+/// `multiply<STEPS, ADD>(sums, stage)` of a kernel: STEPS x 16 columns. With FIRST 0, a constant, the
+/// first replaces the sums: those of the tile before need not be kept for it. Returns the last slot,
 /// which the caller awaits and releases.
-template <class Gemm, class Sums>
+template <int FIRST = 0, class Gemm, class Sums>
 __device__ __forceinline__ int multiply_stages(const Gemm& gemm, Sums& sums, u32 place) {
     int slot = (int)(place % Gemm::STAGES);
     u32 turn = place / Gemm::STAGES & 1;
     barrier_wait(gemm.shared + Gemm::FULL + slot * 8, turn);
-    gemm.template multiply<4, 0>(sums, gemm.shared + slot * Gemm::STAGE_BYTES);
+    gemm.template multiply<4, FIRST>(sums, gemm.shared + slot * Gemm::STAGE_BYTES);
     for (int at = 2 * Gemm::TILE_K; at <= gemm.k; at += Gemm::TILE_K)
         multiply_more<4>(gemm, sums, slot, turn);
     // Of the last stage only the columns that are not zeros.
@@ -40,13 +40,31 @@ __device__ __forceinline__ int multiply_stages(const Gemm& gemm, Sums& sums, u32
     return slot;
 }
 
+/// A LayerNorm of the tokens, folded into weights and biases (gemm_normed.cuh).
+struct FoldedNorm {
+    const float* moments;
+    const float* column_sums;
+    const float* bias;
+    int parts;
+};
+/// What the products are added to: f16 biases, or such a norm's vectors.
+template <bool NORMED>
+struct Added {
+    typedef const u16* Type;
+};
+template <>
+struct Added<true> {
+    typedef FoldedNorm Type;
+};
+
 /// A block whose GROUPS warpgroups take output tiles of TILE_N columns in turn; two blocks are a
 /// cluster of two tiles of a column. After the stages each warp has room for 16 rows x 64 columns.
+/// NORMED: the matmul is of LayerNorm(tokens).
 ///
 /// A warpgroup arrives at the next one's named barrier once for each tile that follows its own, and
 /// the next one waits once. So a tile begins when the warpgroups before have seen all stages before
 /// it, and no barrier of a stage is taken for another of its phases (tiles.cuh).
-template <int TILE_N_, int STAGES_, int GROUPS>
+template <int TILE_N_, int STAGES_, int GROUPS, bool NORMED = false>
 struct GemmTiles : OutputTiles<TILE_N_, STAGES_, 2, 1, 4, GROUPS * 4 * 16 * 128> {
     typedef OutputTiles<TILE_N_, STAGES_, 2, 1, 4, GROUPS * 4 * 16 * 128> Base;
     using Base::descriptor, Base::shared, Base::lane, Base::warp;
@@ -56,11 +74,12 @@ struct GemmTiles : OutputTiles<TILE_N_, STAGES_, 2, 1, 4, GROUPS * 4 * 16 * 128>
     static constexpr int LOADING = GROUPS == 2 ? 40 : 32, MULTIPLYING = GROUPS == 2 ? 232 : 160;
     static constexpr int STAGING = Base::BEHIND;
     static constexpr int SHARED = Base::TILES_END;
+    typedef typename Added<NORMED>::Type Bias;
     static_assert(128 * (LOADING + GROUPS * MULTIPLYING) <= 65536, "registers of a multiprocessor");
     static_assert(SHARED <= 232448, "shared memory of a block");
     static_assert(TILE_N % 64 == 0, "what is stored at once");
 
-    const u16* bias;
+    Bias bias;
     u16* out;
 
     // Of rows 0 to 63 and 64 to 127. Lane l: columns 8 j + 2 (l % 4) and the next, of rows l / 4
@@ -68,7 +87,7 @@ struct GemmTiles : OutputTiles<TILE_N_, STAGES_, 2, 1, 4, GROUPS * 4 * 16 * 128>
     typedef float Sums[2][TILE_N / 2];
 
     __device__ __forceinline__ void begin_block(const TensorMap* tokens, const TensorMap* weights,
-                                                const u16* biases, u16* to, int rows, int columns, int depth,
+                                                const Bias& biases, u16* to, int rows, int columns, int depth,
                                                 u32 shared_base) {
         bias = biases, out = to;
         this->begin(tokens, weights, rows, columns, depth, shared_base);
@@ -131,4 +150,18 @@ struct GemmTiles : OutputTiles<TILE_N_, STAGES_, 2, 1, 4, GROUPS * 4 * 16 * 128>
         extern __shared__ __align__(1024) unsigned char memory[];                                            \
         NAME##_instance product;                                                                             \
         product.run(&tokens, &weights, bias, out, m, n, k, shared_address(memory));                          \
+    }
+
+// Of normalised tokens: moments f32 [parts, m, 2], sums of the weights' rows and biases f32 [n].
+#define GEMM_NORMED(NAME, ...)                                                                               \
+    GEMM_CONSTANTS(NAME, __VA_ARGS__)                                                                        \
+    extern "C" __global__ void __cluster_dims__(NAME##_instance::CLUSTER, 1, 1)                              \
+        __launch_bounds__(NAME##_instance::THREADS, 1)                                                       \
+        NAME(const __grid_constant__ TensorMap tokens, const __grid_constant__ TensorMap weights,            \
+             const float* moments, const float* column_sums, const float* bias, u16* out, int m, int n,      \
+             int k, int parts) {                                                                             \
+        extern __shared__ __align__(1024) unsigned char memory[];                                            \
+        NAME##_instance product;                                                                             \
+        product.run(&tokens, &weights, {moments, column_sums, bias, parts}, out, m, n, k,                    \
+                    shared_address(memory));                                                                 \
     }

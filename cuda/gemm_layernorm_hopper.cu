@@ -20,10 +20,6 @@ and 4096 tokens need 32.) Each block computes mean and squared differences of it
 both to the other blocks of its row, and combines what they send (Chan, Golub and LeVeque, 1979). So
 a common offset of a row costs no digits.
 
-The residual is loaded before the matmul that it is added to: the first tile's at the beginning,
-each other tile's while the tile before is normalised. Each warpgroup sees all stages in their
-order, so none is a phase behind (tiles.cuh).
-
 Statistics go alternately to one of two buffers, each with a barrier (arrivals: one thread of its
 block, with the bytes of all blocks of the row; then all bytes). That thread arrives for the first
 two tiles at the beginning. It arrives for tile t + 2 as soon as it has seen tile t, if there is
@@ -40,6 +36,7 @@ parts, after their matmuls, and no other block reads it.
 #include "wgmma.cuh"
 #include "tiles.cuh"
 #include "gemm_hopper.cuh"
+#include "gemm_residual.cuh"
 
 // ---- gemm ----
 
@@ -47,18 +44,16 @@ parts, after their matmuls, and no other block reads it.
 /// and the last tile of a row may have fewer columns.
 template <int N_, int TILE_N_, int STAGES_, int CLUSTER_M_, int CLUSTER_N_>
 struct GemmResidualLayerNorm
-    : OutputTiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 8, norm_bytes(TILE_N_, CLUSTER_N_)> {
-    typedef OutputTiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 8, norm_bytes(TILE_N_, CLUSTER_N_)> Base;
-    using Base::row_of, Base::chunks, Base::descriptor, Base::release;
+    : ResidualTiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, norm_bytes(TILE_N_, CLUSTER_N_)> {
+    typedef ResidualTiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, norm_bytes(TILE_N_, CLUSTER_N_)> Base;
+    using typename Base::Sums;
+    using Base::row_of, Base::chunks, Base::own_row;
+    using Base::residual, Base::out, Base::group;
     using Base::shared, Base::m, Base::k, Base::tiles, Base::first, Base::step, Base::lane, Base::warp,
         Base::down, Base::across;
-    using Base::TILE_N, Base::STAGES, Base::CLUSTER_N, Base::TILE_M, Base::TILE_K, Base::WEIGHTS,
-        Base::STAGE_BYTES, Base::FULL, Base::BEHIND;
+    using Base::TILE_N, Base::CLUSTER_N, Base::TILE_M, Base::FULL, Base::GROUPS, Base::PITCH, Base::STAGING;
     static constexpr int N = N_;
     static constexpr int LAST = N - TILE_N * (CLUSTER_N - 1);  // columns of a row's last tile
-    static constexpr int GROUPS = TILE_N / 8;        // of eight columns, 16 bytes of f16
-    static constexpr int PITCH = TILE_N * 2 + 16;    // bytes of a staged row: an odd number of units
-    static constexpr int STAGING = BEHIND;           // 16 rows for each of eight warps
     static constexpr int PARTS = STAGING + 8 * 16 * PITCH;  // two buffers of CLUSTER_N parts of 128 rows
     static constexpr int PART_BYTES = TILE_M * 8;
     // Bias, the norm's weight, the norm's bias: f32.
@@ -68,66 +63,21 @@ struct GemmResidualLayerNorm
     static_assert(VECTORS + 3 * 4 * TILE_N == FULL, "what lies behind the slots");
     static_assert(SHARED <= 232448, "shared memory of a block");
     static_assert(LAST > 0 && LAST <= TILE_N && LAST % 16 == 0, "every block has columns of a row");
-    static_assert(TILE_N % 16 == 0 && PITCH / 16 % 2 == 1 && FULL % 8 == 0,
-                  "pairs of units without bank conflicts");
-
-    float* residual;
-    u16* out;
-    int group;
-    // Lane l: columns 8 j + 2 (l % 4) and the next, of rows l / 4 (4 j, 4 j + 1) and l / 4 + 8.
-    typedef float Sums[TILE_N / 2];
+    static_assert(FULL % 8 == 0, "barriers");
 
     /// Whether a group of eight columns is one of the row.
     __device__ __forceinline__ bool has(int j) const {
         return LAST == TILE_N || j < LAST / 8 || across < CLUSTER_N - 1;
     }
 
-    // ---- matmul ----
-
-    /// Issues the matmul of STEPS x 16 columns of a stage; without ADD the first replaces the sums.
-    template <int STEPS, int ADD>
-    __device__ __forceinline__ void multiply(Sums& sums, u32 stage) const {
-        u64 a = descriptor(stage + group * 64 * 128), b = descriptor(stage + WEIGHTS);
-        settle(sums);
-        wgmma_fence();
-#pragma unroll
-        for (int i = 0; i < STEPS; i++) wgmma_ss(sums, a + i * 2, b + i * 2, i > 0 ? 1 : ADD);
-        wgmma_commit();
-    }
-
-    /// The accumulators of the tile whose stages begin at this place in the order of all.
-    __device__ __forceinline__ void multiply_tile(Sums& sums, u32 place) const {
-        int slot = multiply_stages(*this, sums, place);
-        wgmma_wait<0>();
-        settle(sums);
-        release(slot);
-    }
-
     // ---- the residual ----
 
-    /// This lane's first row of the block's 128; the other is eight rows on.
-    __device__ __forceinline__ int own_row() const { return group * 64 + warp * 16 + (lane >> 2); }
-    __device__ __forceinline__ float* own_residual(int row) const {
-        return residual + (long long)row * N + across * TILE_N + (lane & 3) * 2;
+    __device__ __forceinline__ void load_residual(Sums& kept, int tile) const {
+        this->load_rows(kept, row_of(tile), N, across * TILE_N, [&](int j) { return has(j); });
     }
 
-    __device__ __forceinline__ void load_residual(Sums& kept, int tile) const {
-#pragma unroll
-        for (int r = 0; r < 2; r++) {
-            int row = row_of(tile) + own_row() + r * 8;
-            const float* from = own_residual(row);
-            if (row < m) {
-#pragma unroll
-                for (int j = 0; j < GROUPS; j++) {
-                    float2 x = {0.0f, 0.0f};
-                    if (has(j)) x = load_two(from + j * 8);
-                    kept[j * 4 + r * 2] = x.x, kept[j * 4 + r * 2 + 1] = x.y;
-                }
-            } else {
-#pragma unroll
-                for (int j = 0; j < GROUPS; j++) kept[j * 4 + r * 2] = kept[j * 4 + r * 2 + 1] = 0.0f;
-            }
-        }
+    __device__ __forceinline__ void store_residual(const Sums& sums, int tile) const {
+        this->store_rows(sums, row_of(tile), N, across * TILE_N, [&](int j) { return has(j); });
     }
 
     __device__ __forceinline__ u32 vector_at(int which, int j) const {
@@ -135,35 +85,10 @@ struct GemmResidualLayerNorm
     }
 
     __device__ __forceinline__ void add(Sums& sums, const Sums& kept) const {
-#pragma unroll
-        for (int j = 0; j < GROUPS; j++) {
-            const float2 bias = shared_two(vector_at(0, j));
-            float* sum = sums + j * 4;
-            const float* more = kept + j * 4;
-            sum[0] = sum[0] + bias.x + more[0], sum[1] = sum[1] + bias.y + more[1];
-            sum[2] = sum[2] + bias.x + more[2], sum[3] = sum[3] + bias.y + more[3];
-        }
-    }
-
-    __device__ __forceinline__ void store_residual(const Sums& sums, int tile) const {
-#pragma unroll
-        for (int r = 0; r < 2; r++) {
-            int row = row_of(tile) + own_row() + r * 8;
-            if (row >= m) continue;
-            float* to = own_residual(row);
-#pragma unroll
-            for (int j = 0; j < GROUPS; j++)
-                if (has(j)) store_two(to + j * 8, {sums[j * 4 + r * 2], sums[j * 4 + r * 2 + 1]});
-        }
+        this->add_rows(sums, kept, [&](int j) { return shared_two(vector_at(0, j)); });
     }
 
     // ---- the norm ----
-
-    /// The sum of four lanes that have a row together.
-    __device__ __forceinline__ float of_row(float x) const {
-        x += float_from_lane(x, 1);
-        return x + float_from_lane(x, 2);
-    }
 
     /// Where the parts of this lane's first row come; `order`: the tile's number of the cluster's.
     __device__ __forceinline__ u32 parts_of(int order) const {
@@ -173,20 +98,8 @@ struct GemmResidualLayerNorm
     /// Means and squared differences of two rows' columns here, which go to all blocks of the row.
     __device__ __forceinline__ void send_statistics(const Sums& sums, int order, float (&mean)[2],
                                                     float (&squares)[2]) const {
-#pragma unroll
-        for (int r = 0; r < 2; r++) {
-            float sum = 0.0f, square = 0.0f;  // columns beyond the row are zeros
-#pragma unroll
-            for (int j = 0; j < GROUPS; j++) sum += sums[j * 4 + r * 2] + sums[j * 4 + r * 2 + 1];
-            mean[r] = of_row(sum) * (has(GROUPS - 1) ? 1.0f / TILE_N : 1.0f / LAST);
-#pragma unroll
-            for (int j = 0; j < GROUPS; j++) {
-                if (!has(j)) continue;
-                const float a = sums[j * 4 + r * 2] - mean[r], b = sums[j * 4 + r * 2 + 1] - mean[r];
-                square += a * a + b * b;
-            }
-            squares[r] = of_row(square);
-        }
+        this->moments_of(sums, has(GROUPS - 1) ? 1.0f / TILE_N : 1.0f / LAST, mean, squares,
+                         [&](int j) { return has(j); });
         // One lane of four for each block.
         if (CLUSTER_N > 1 && (lane & 3) < CLUSTER_N) {
 #pragma unroll
@@ -222,37 +135,18 @@ struct GemmResidualLayerNorm
         for (int r = 0; r < 2; r++) scale[r] = reciprocal_root(squares[r] * (1.0f / N) + 1e-6f);
     }
 
-    /// Normalises and stores 16-byte units, which lanes assemble in shared memory: each warp has 16
-    /// rows there.
+    /// Normalises and stores 16-byte units.
     __device__ __forceinline__ void normalize(const Sums& sums, int tile, const float (&mean)[2],
                                               const float (&scale)[2]) const {
-        u32 staging = shared + STAGING + (u32)(group * 4 + warp) * 16 * PITCH;
-        // Matrices 0 and 1 are rows 0 to 7 and 8 to 15 of a unit, 2 and 3 those of the next.
-        u32 matrix = staging + (u32)(lane & 15) * PITCH + (u32)(lane >> 4) * 16;
-        warp_barrier();  // the rows of the tile before were read
-#pragma unroll
-        for (int j = 0; j < GROUPS; j += 2) {
-            u32 halves[4];
-#pragma unroll
-            for (int i = 0; i < 2; i++) {
-                const float2 weight = shared_two(vector_at(1, j + i)), bias = shared_two(vector_at(2, j + i));
-                const float* x = sums + (j + i) * 4;
-                halves[i * 2] = to_f16x2((x[0] - mean[0]) * scale[0] * weight.x + bias.x,
-                                         (x[1] - mean[0]) * scale[0] * weight.y + bias.y);
-                halves[i * 2 + 1] = to_f16x2((x[2] - mean[1]) * scale[1] * weight.x + bias.x,
-                                             (x[3] - mean[1]) * scale[1] * weight.y + bias.y);
-            }
-            store_matrices(matrix + j * 16, halves);
-        }
-        warp_barrier();
-        int top = row_of(tile) + group * 64 + warp * 16;
-        u16* to = out + (long long)top * N + across * TILE_N;
-#pragma unroll
-        for (int i = 0; i < GROUPS / 2; i++) {
-            int at = i * 32 + lane, row = at / GROUPS, unit = at % GROUPS;
-            uint4 eight = shared_unit(staging + (u32)(row * PITCH + unit * 16));
-            if (top + row < m && has(unit)) store_unit(to + row * N + unit * 8, eight);
-        }
+        const auto halves = [&](int j) {
+            const float2 weight = shared_two(vector_at(1, j)), bias = shared_two(vector_at(2, j));
+            const float* x = sums + j * 4;
+            return uint2{to_f16x2((x[0] - mean[0]) * scale[0] * weight.x + bias.x,
+                                  (x[1] - mean[0]) * scale[0] * weight.y + bias.y),
+                         to_f16x2((x[2] - mean[1]) * scale[1] * weight.x + bias.x,
+                                  (x[3] - mean[1]) * scale[1] * weight.y + bias.y)};
+        };
+        this->store_halves(row_of(tile), N, across * TILE_N, [&](int j) { return has(j); }, halves);
     }
 
     __device__ __forceinline__ void multiply_all() const {
@@ -263,7 +157,7 @@ struct GemmResidualLayerNorm
         if (first < tiles) load_residual(kept, first);
         for (int tile = first; tile < tiles; tile += step, order++, place += chunks_of_a_tile) {
             Sums sums;
-            multiply_tile(sums, place);
+            this->multiply_tile(sums, place);
             if (order == 0) vectors_wait();
             add(sums, kept);
             if (tile + step < tiles) load_residual(kept, tile + step);
@@ -286,12 +180,6 @@ struct GemmResidualLayerNorm
             put_shared(shared + VECTORS + (TILE_N + i) * 4, inside ? norm_weight[column] : 0.0f);
             put_shared(shared + VECTORS + (2 * TILE_N + i) * 4, inside ? norm_bias[column] : 0.0f);
         }
-    }
-
-    /// The weights behind: warps 1 to 3 of all blocks.
-    __device__ __forceinline__ void fetch_ahead(const unsigned char* ahead, int lines) const {
-        for (u32 line = blockIdx.x * 96 + threadIdx.x - 32; line < (u32)lines; line += gridDim.x * 96)
-            prefetch_far_line(ahead + (u64)line * 128);
     }
 
     __device__ __forceinline__ void run(const TensorMap* tokens, const TensorMap* weights, const float* bias,
@@ -321,7 +209,7 @@ struct GemmResidualLayerNorm
             if (threadIdx.x >= 32) {
                 put_vectors(bias, norm_weight, norm_bias);
                 vectors_give();
-                fetch_ahead(ahead, lines);
+                this->fetch_ahead(ahead, lines);
             }
         } else {
             registers_claim<232>();

@@ -56,7 +56,10 @@ use anyhow::{Context, Result, bail, ensure};
 
 pub use attention::{Attention, AttentionKernels, AttentionShape, HEAD, Values, WIDEST_HEAD};
 pub use bank::BankState;
-pub use gemm::{GemmKernels, GemmLayerNormKernels, GemmLayerNormOperands};
+pub use gemm::{
+    FoldedNorm, GemmKernels, GemmLayerNormKernels, GemmLayerNormOperands, GemmMomentsKernels,
+    GemmMomentsOperands,
+};
 pub use hiera::{
     HieraEncoder, HieraKernels, StandaloneTrunk, TrunkExecutor, TrunkSource, autotune,
     autotuned_kernels, gemm_shapes,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};
 
-use super::tile_config::{ClusterKernel, TileConfig, config, supports_k};
+use super::tile_config::{ClusterKernel, TileConfig, config, overlap, supports_k};
 use crate::constants::{instance, threads};
 use crate::kernel::arguments;
 use crate::{int, need_exactly};
@@ -181,12 +181,6 @@ impl GemmLayerNormKernels {
 /// Whether the kernel of that name supports this N and K.
 fn supports(name: &str, n: usize, k: usize) -> bool {
     n_of(name) == Some(n) && supports_k(k)
-}
-
-/// Whether two views have a byte in common.
-fn overlap(a: &View, b: &View) -> bool {
-    let [from, other] = [a, b].map(|view| view.address() as usize);
-    from < other + b.len() && other < from + a.len()
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 /*!
 Tile configurations of the GEMM kernels for Hopper (`cuda/tiles.cuh`): persistent thread block
-clusters, fed by TMA. All GEMM kernels use them: with a bias alone, with GELU, and with a LayerNorm.
+clusters, fed by TMA. All GEMM kernels use them: with a bias alone, with GELU, with a LayerNorm, and
+with the moments of rows.
 */
 
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{bias_gelu, residual_layernorm};
+use super::{bias_gelu, residual_layernorm, residual_moments};
 use crate::images::{self, Topic};
 use cuda::module::{Arg, Function, Launch, LaunchMode};
 use cuda::tensor_map::TensorMap;
@@ -25,13 +26,20 @@ pub(crate) fn kernel_names(gpu: &Gpu) -> Vec<&'static str> {
     if !gpu.runs_hopper_kernels() {
         return Vec::new();
     }
-    let gemms = bias_gelu::configs().chain(residual_layernorm::configs());
+    let added = residual_layernorm::configs().chain(residual_moments::configs());
+    let gemms = bias_gelu::configs().chain(added);
     gemms.map(|config| config.name).collect()
 }
 
 /// Whether the kernels support this K: multiples of 16 from 64 on.
 pub(super) fn supports_k(k: usize) -> bool {
     k.is_multiple_of(MMA_K) && k >= TILE_K
+}
+
+/// Whether two views have a byte in common.
+pub(super) fn overlap(a: &View, b: &View) -> bool {
+    let [from, other] = [a, b].map(|view| view.address() as usize);
+    from < other + b.len() && other < from + a.len()
 }
 
 /// An instance of a kernel template.
