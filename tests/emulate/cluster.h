@@ -186,6 +186,9 @@ static float2 shared_two(u32 a) {
     return r;
 }
 static void put_shared(u32 a, float x) { here(a); if (a % 4) exit(1); memcpy(&memory.at(a + 3) - 3, &x, 4); }
+static float float_from_lane(float x, int mask) { return from_lane(x, mask); }
+static float2 load_two(const float* from) { inside(from, 8); return {from[0], from[1]}; }
+static void store_two(float* to, float2 x) { inside(to, 8), to[0] = x.x, to[1] = x.y; }
 static void prefetch_line(const void* from) { (void)*(volatile const u16*)from; }
 static void store_unit(void* to, uint4 x) { inside(to, 16), memcpy(to, &x, 16); }
 /// Whatever is under way lands when it likes, and in any order.

@@ -4,6 +4,7 @@ and compares with float64.
 */
 #include "cluster.h"
 #include "gemm_hopper.cuh.gemm"
+#include "gemm_normed.cuh.gemm"
 #include "gemm_bias_hopper.cu.gemm"
 #include "gemm_gelu_hopper.cu.gemm"
 

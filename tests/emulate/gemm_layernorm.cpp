@@ -8,6 +8,7 @@ static void prefetch_far_line(const void* from) {
     if (at < ahead_first || at + 128 > ahead_end || (at - ahead_first) % 128) { printf("a line outside\n"); exit(1); }
     fetched[(at - ahead_first) / 128]++;
 }
+#include "gemm_hopper.cuh.gemm"
 #include "gemm_layernorm.h"
 
 /// `in_place`: what is normalised goes where the tokens came from, k being the columns.

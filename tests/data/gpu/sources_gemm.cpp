@@ -5,16 +5,16 @@
 namespace products {
 #include "gemm_hopper.cuh.gemm"
 #include "gemm_hopper.cuh.instances"
+#include "gemm_normed.cuh.gemm"
 #include "gemm_bias_hopper.cu.gemm"
 #include "gemm_bias_hopper.cu.instances"
 #include "gemm_gelu_hopper.cu.gemm"
 #include "gemm_gelu_hopper.cu.instances"
-}  // namespace products
-namespace norms {
 static void prefetch_far_line(const void* from) { (void)*(volatile const unsigned char*)from; }
 #include "../../emulate/gemm_layernorm.h"
 #include "gemm_layernorm_hopper.cu.instances"
-}  // namespace norms
+#include "gemm_moments_hopper.cu.instances"
+}  // namespace products
 namespace mlps {
 #include "../../emulate/mlp_hopper.h"
 #include "mlp_hopper.cu.instances"
@@ -32,11 +32,18 @@ static const Kernel KERNELS[] = {
     CLUSTER(products, gemm_bias_gelu_128_three_groups, 2),
     CLUSTER(products, gemm_bias_128_by_2, 2),
     CLUSTER(products, gemm_bias_192_by_2, 2),
-    CLUSTER(norms, gemm_residual_layernorm_144, 2),
-    CLUSTER(norms, gemm_residual_layernorm_192, 2),
-    CLUSTER(norms, gemm_residual_layernorm_224, 2),
-    CLUSTER(norms, gemm_residual_layernorm_288, 2),
-    CLUSTER(norms, gemm_residual_layernorm_384_by_6, 6),
-    CLUSTER(norms, gemm_residual_layernorm_448_by_6, 6),
+    CLUSTER(products, gemm_normed_gelu_128_two_groups, 2),
+    CLUSTER(products, gemm_normed_gelu_128_three_groups, 2),
+    CLUSTER(products, gemm_normed_128_by_2, 2),
+    CLUSTER(products, gemm_normed_192_by_2, 2),
+    CLUSTER(products, gemm_residual_moments_96, 2),
+    CLUSTER(products, gemm_residual_moments_112, 2),
+    CLUSTER(products, gemm_residual_moments_144, 2),
+    CLUSTER(products, gemm_residual_layernorm_144, 2),
+    CLUSTER(products, gemm_residual_layernorm_192, 2),
+    CLUSTER(products, gemm_residual_layernorm_224, 2),
+    CLUSTER(products, gemm_residual_layernorm_288, 2),
+    CLUSTER(products, gemm_residual_layernorm_384_by_6, 6),
+    CLUSTER(products, gemm_residual_layernorm_448_by_6, 6),
 };
 extern const Table SOURCES_OF_PRODUCTS{KERNELS, sizeof KERNELS / sizeof *KERNELS};
