@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::gemm::{GemmBiasGelu, GemmResidualLayerNorm, LayerNorm};
 use super::kernels::HieraKernels;
-use super::shapes::{BlockGemms, F16, MLP_RATIO, Scratch};
+use super::shapes::{Behind, BlockGemms, F16, MLP_RATIO, Scratch};
 use super::weights::{Affine, DeviceBlock};
 use crate::attention::{Attention, AttentionKernels, AttentionShape, Values};
 use crate::gemm::{GemmKernels, GemmLayerNormKernels};
@@ -104,7 +104,7 @@ impl BlockBuilder<'_> {
             residual.len()
         );
         let shapes = BlockGemms::of(block);
-        let DeviceBlock { norm1, skip, qkv, proj, norm2, up, down, around_attention, mlp } =
+        let DeviceBlock { norm1, skip, qkv, proj, norm2, up, down, around_attention, mlp, .. } =
             weights;
         let skip = skip.zip(shapes.skip).map(|(weights, shape)| {
             let linear = self.linear(weights, shape)?;
@@ -113,9 +113,11 @@ impl BlockBuilder<'_> {
         });
         let hidden = MLP_RATIO * columns_out;
         let normed = F16 * rows_out * columns_out;
-        let norm2_out = match Scratch::norm2_of_pooled(block) {
-            Some(behind) => self.memory.part(self.scratch.narrow + behind, normed)?,
-            None => self.memory.part(0, normed)?,
+        let narrow = self.memory.part(0, normed)?;
+        let wide = |behind: usize| self.memory.part(self.scratch.narrow + behind, normed);
+        let (attended, norm2_out) = match Behind::of(block) {
+            Behind::Queries(behind) => (wide(behind)?, narrow),
+            Behind::Hidden(behind) => (narrow, wide(behind)?),
         };
         Ok(Block {
             columns_out,
@@ -142,7 +144,7 @@ impl BlockBuilder<'_> {
             x: x.clone(),
             residual: residual.clone(),
             queries: self.wide(rows * 3 * columns_out)?,
-            attended: self.narrow(rows_out * columns_out)?,
+            attended,
             hidden: self.wide(rows_out * hidden)?,
         })
     }

@@ -61,13 +61,36 @@ pub fn gemm_shapes(blocks: &[HieraBlock]) -> Vec<MatmulShape> {
     all
 }
 
-/// Bytes of the two pieces of scratch memory that all blocks use, one block after the other.
+/// Bytes of the two pieces of scratch memory that all blocks use, one block after the other. No
+/// kernel that reads one tensor writes another at the same place, as some blocks of threads read
+/// while others write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Scratch {
-    /// Normalised or attended tokens.
+    /// Normalised tokens, or attended ones of a pooled block.
     pub narrow: usize,
-    /// Queries, keys and values; the hidden layer.
+    /// Queries, keys and values; the hidden layer; what [`Behind`] has.
     pub wide: usize,
+}
+
+/// Where tensors begin in the wide piece of a block.
+pub(super) enum Behind {
+    /// The attended tokens, behind queries, keys and values. The second norm lies where the first
+    /// did: the projection may write its raw tokens while it reads the attended ones.
+    Queries(usize),
+    /// The second norm of a pooled block, behind the hidden layer: one kernel may compute it from
+    /// the first norm, which fills the narrow piece.
+    Hidden(usize),
+}
+
+impl Behind {
+    pub fn of(block: &HieraBlock) -> Self {
+        let behind = |elements: usize| (F16 * elements).next_multiple_of(ALIGNMENT);
+        if block.pooled {
+            Self::Hidden(behind(block.tokens_out() * MLP_RATIO * block.dim_out))
+        } else {
+            Self::Queries(behind(block.tokens() * 3 * block.dim_out))
+        }
+    }
 }
 
 impl Scratch {
@@ -75,26 +98,43 @@ impl Scratch {
         let mut most = Self::default();
         for block in blocks {
             let (rows, rows_out) = (block.tokens(), block.tokens_out());
-            let narrow = (rows * block.dim).max(rows_out * block.dim_out);
-            let wide = (rows * 3 * block.dim_out).max(rows_out * MLP_RATIO * block.dim_out);
-            let norm2 = Self::norm2_of_pooled(block);
-            let norm2 = norm2.map_or(0, |behind| behind + F16 * rows_out * block.dim_out);
+            let tokens_out = rows_out * block.dim_out;
+            let narrow = (rows * block.dim).max(tokens_out);
+            let wide = (rows * 3 * block.dim_out).max(MLP_RATIO * tokens_out);
+            let (Behind::Queries(behind) | Behind::Hidden(behind)) = Behind::of(block);
             most.narrow = most.narrow.max(F16 * narrow);
-            most.wide = most.wide.max(F16 * wide).max(norm2);
+            most.wide = most.wide.max(F16 * wide).max(behind + F16 * tokens_out);
         }
         let [narrow, wide] = [most.narrow, most.wide].map(|b| b.next_multiple_of(ALIGNMENT));
         Self { narrow, wide }
     }
 
-    /// Where the second norm of a pooled block begins in the wide piece: behind the hidden layer.
-    /// One kernel may compute it from the first norm, which fills the narrow piece.
-    pub fn norm2_of_pooled(block: &HieraBlock) -> Option<usize> {
-        let hidden = F16 * block.tokens_out() * MLP_RATIO * block.dim_out;
-        block.pooled.then_some(hidden.next_multiple_of(ALIGNMENT))
-    }
-
     /// Of both pieces.
     pub fn bytes(self) -> usize {
         self.narrow + self.wide
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tokens that are normalised or attended take the memory of one layer of hidden columns and a
+    /// quarter.
+    #[test]
+    fn attended_tokens_behind_the_queries_take_no_more_than_the_hidden_layer() {
+        let block =
+            HieraBlock { dim: 144, dim_out: 144, heads: 2, grid: 256, window: 8, pooled: false };
+        let pooled = HieraBlock { dim_out: 288, heads: 4, pooled: true, ..block };
+        let tokens = F16 * block.tokens() * block.dim;
+        let scratch = Scratch { narrow: tokens, wide: 4 * tokens };
+        assert_eq!(Scratch::of(&[block]), scratch);
+        assert!(matches!(Behind::of(&block), Behind::Queries(behind) if behind == 3 * tokens));
+        // Its queries are of all tokens, which it pools; the hidden layer is of a quarter.
+        assert_eq!(Scratch::of(&[block, pooled]), Scratch { wide: 6 * tokens, ..scratch });
+        assert!(matches!(Behind::of(&pooled), Behind::Hidden(behind) if behind == 2 * tokens));
+        // Of a few tokens the queries end at no multiple of the alignment.
+        let few = HieraBlock { dim: 8, dim_out: 8, heads: 1, grid: 3, window: 3, pooled: false };
+        assert_eq!(Scratch::of(&[few]), Scratch { narrow: 256, wide: 768 });
     }
 }
