@@ -215,8 +215,7 @@ fn kept_algorithms_are_taken_where_library_and_gpu_are_theirs() {
             us: [2.0, 1.0],
             products: shapes.iter().copied().map(choice).collect(),
             pdl: PdlKernels { norms: true, ..PdlKernels::default() },
-            kernels: Vec::new(),
-            separate: Vec::new(),
+            ..Choices::default()
         });
         manifest.write(&dir).unwrap();
         let (found, early_and_warned) = masks(out);

@@ -14,7 +14,7 @@ use super::library::CublasLt;
 use super::shape::MatmulShape;
 
 /// The algorithms of all matmuls of a trunk, on one GPU with one library.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Choices {
     /// "cuBLASLt 13.1.0 (for CUDA 13)"
     pub library: String,
@@ -34,6 +34,9 @@ pub struct Choices {
     /// named are used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub separate: Vec<String>,
+    /// LayerNorms that are no kernels of their own: the matmuls around them compute them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub folds: Vec<FoldChoice>,
 }
 
 /// Kinds of custom kernels that start by programmatic dependent launch (PDL), before the previous
@@ -101,6 +104,15 @@ pub struct Choice {
     pub kernel: Option<String>,
 }
 
+/// A LayerNorm that is folded into the matmuls around it, wherever it lies between these shapes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoldChoice {
+    /// The matmul that gives the tokens, and the one that takes them.
+    pub matmuls: [MatmulShape; 2],
+    /// The custom kernel of each.
+    pub kernels: [String; 2],
+}
+
 impl Choices {
     /// Whether they were timed with this library on such a GPU.
     pub fn fit(&self, lt: &CublasLt) -> bool {
@@ -117,6 +129,19 @@ impl Choices {
         self.separate.iter().any(|name| name == kernel)
     }
 
+    /// Whether they chose this custom kernel for a matmul.
+    pub fn has_kernel(&self, kernel: &str) -> bool {
+        let mut matmuls = self.products.iter();
+        matmuls.any(|choice| choice.kernel.as_deref() == Some(kernel))
+            || self.folds.iter().any(|fold| fold.kernels.iter().any(|name| name == kernel))
+    }
+
+    /// The kernels of two matmuls that compute the LayerNorm between them.
+    pub fn fold(&self, matmuls: [MatmulShape; 2]) -> Option<[&str; 2]> {
+        let fold = self.folds.iter().find(|fold| fold.matmuls == matmuls)?;
+        Some(fold.kernels.each_ref().map(String::as_str))
+    }
+
     /// Whether they have all these shapes.
     pub fn have(&self, shapes: &[MatmulShape]) -> bool {
         shapes.iter().all(|shape| self.of(*shape).is_some())
@@ -129,7 +154,10 @@ impl Choices {
 
     /// How many differ from cuBLASLt's first choice.
     pub fn others(&self) -> usize {
-        let other = |choice: &&Choice| choice.algorithm > 0 || choice.kernel.is_some();
+        let folded = |shape| self.folds.iter().any(|fold| fold.matmuls.contains(&shape));
+        let other = |choice: &&Choice| {
+            choice.algorithm > 0 || choice.kernel.is_some() || folded(choice.shape)
+        };
         self.products.iter().filter(other).count()
     }
 }
@@ -157,17 +185,36 @@ mod tests {
         let newer = Choice { kernel, ..older.clone() };
         let again = serde_json::from_str(&serde_json::to_string(&newer).unwrap()).unwrap();
         assert_eq!(newer, again);
-        let choices = |products| {
-            let (library, device) = (String::new(), String::new());
-            let (pdl, kernels, separate) = (PdlKernels::default(), Vec::new(), Vec::new());
-            Choices { library, device, us: [2.0, 1.0], products, pdl, kernels, separate }
-        };
+        let choices = |products| Choices { us: [2.0, 1.0], products, ..Choices::default() };
         assert_eq!((choices(vec![older]).others(), choices(vec![newer]).others()), (0, 1));
         let tried =
             Choices { kernels: vec!["a".to_owned(), "b".to_owned()], ..choices(Vec::new()) };
         assert!(tried.tried(&["a", "b"]));
         // One that has been deleted since, one that is new.
         assert!(!tried.tried(&["a"]) && !tried.tried(&["a", "b", "c"]));
+    }
+
+    #[test]
+    fn folds_are_kept_beside_the_choices_without_and_manifests_without_folds_are_read() {
+        let shape = |n, k| MatmulShape { m: 4096, n, k, output: Element::F32, residual: true };
+        let up = MatmulShape { output: Element::F16, residual: false, ..shape(2304, 576) };
+        let choice = |shape| Choice { shape, algorithm: 0, of: 8, kernel: None };
+        let products = vec![choice(shape(576, 576)), choice(up), choice(shape(576, 2304))];
+        let older = Choices { products, ..Choices::default() };
+        let text = serde_json::to_string(&older).unwrap();
+        assert!(!text.contains("folds"), "{text}");
+        assert_eq!(serde_json::from_str::<Choices>(&text).unwrap(), older);
+        let matmuls = [shape(576, 576), up];
+        let kernels = ["moments", "normed"].map(str::to_owned);
+        let folds = vec![FoldChoice { matmuls, kernels }];
+        let newer = Choices { folds, ..older.clone() };
+        let text = serde_json::to_string(&newer).unwrap();
+        assert_eq!(serde_json::from_str::<Choices>(&text).unwrap(), newer);
+        assert_eq!(newer.fold(matmuls), Some(["moments", "normed"]));
+        assert_eq!((newer.fold([shape(576, 2304), up]), older.fold(matmuls)), (None, None));
+        assert!(newer.has_kernel("moments") && newer.has_kernel("normed"));
+        assert!(!newer.has_kernel("another") && !older.has_kernel("moments"));
+        assert_eq!((older.others(), newer.others()), (0, 2));
     }
 
     #[test]

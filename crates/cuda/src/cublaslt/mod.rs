@@ -18,7 +18,7 @@ mod matmul;
 mod shape;
 mod sys;
 
-pub use choices::{Choice, Choices, PdlKernels};
+pub use choices::{Choice, Choices, FoldChoice, PdlKernels};
 pub use error::CublasLtError;
 pub use library::{CublasLt, Library, VARIABLE, open};
 pub use matmul::{ALIGNMENT, Matmul};

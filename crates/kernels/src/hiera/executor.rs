@@ -3,6 +3,10 @@ Runs all blocks, one after the other: GEMMs by cuBLASLt or by this crate's kerne
 faster, everything else by this crate's kernels. One kernel computes a whole block, or its attention
 half, where it can and autotuning did not find that slower (`fused`).
 
+A LayerNorm is one of three things, as autotuning chose: a kernel, a part of the GEMM before it, or
+folded into the GEMMs on both sides (`folded`). The third needs no whole rows; the memory of its raw
+tokens is that of the normalised ones.
+
 Tokens lie in image order, `[side · side, columns]`, from the first block to the last; window
 attention gathers its tokens itself. The residual is f32 and stays in place for a whole stage, so
 the maps for the neck, one a stage, are ready when the trunk has run. A LayerNorm is launched with
@@ -16,20 +20,22 @@ same stream.
 use std::cell::Cell;
 use std::rc::Rc;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
-use super::autotune::autotuned_kernels;
-use super::block::{Block, BlockAttention, BlockBuilder, COUNTER, Linear, Skip};
+use super::block::{Block, BlockAttention, COUNTER, Linear, Skip};
+use super::folded::{FoldedPlace, FoldedPlaces};
 use super::fused::{FusedBlock, FusedPlaces, FusedTransition};
-use super::gemm::{GemmBiasGelu, GemmImpl, GemmResidualLayerNorm, LayerNorm};
+use super::gemm::{GemmBiasGelu, GemmResidualLayerNorm, LayerNorm};
 use super::kernels::HieraKernels;
-use super::shapes::{BlockGemms, Scratch};
-use super::weights::{self, Affine};
+use super::shapes::Scratch;
+use super::weights::Affine;
 use crate::attention::AttentionKernels;
-use crate::gemm::{GemmKernels, GemmLayerNormKernels};
-use cuda::cublaslt::{ALIGNMENT, Choices, CublasLt, Library, Matmul, PdlKernels};
-use cuda::{Gpu, LaunchMode, MemoryTag, Stream, View};
+use cuda::cublaslt::{Choices, CublasLt, Library, Matmul, PdlKernels};
+use cuda::{Gpu, LaunchMode, Stream, View};
 use vos::bundle::trunk::{HieraBlock, HieraWeights, STAGES};
+
+mod choosing;
+mod layout;
 
 /// Shape, weights and autotuned choices of a trunk.
 #[derive(Clone, Copy)]
@@ -49,6 +55,7 @@ pub struct TrunkSource<'a> {
 pub struct TrunkExecutor {
     blocks: Vec<Block>,
     fused: FusedPlaces,
+    folded: FoldedPlaces,
     kernels: HieraKernels,
     workspace: View,
     /// Of all GEMMs.
@@ -69,7 +76,8 @@ impl TrunkExecutor {
 
     /// Copies the weights to the device. `maps`: f32 memory of each stage's tokens, the first with
     /// the stem's output; `scratch`: at least [`Self::scratch_bytes`], which nothing else may use
-    /// while the trunk runs.
+    /// while the trunk runs. Without choices cuBLASLt computes the GEMMs, and no fused kernel is
+    /// used that autotuning did not choose on such a GPU.
     ///
     /// # Errors
     /// No cuBLASLt, memory of other sizes than the trunk's, GEMMs without an algorithm of cuBLASLt,
@@ -82,92 +90,22 @@ impl TrunkExecutor {
         scratch: &View,
         stream: &Stream,
     ) -> Result<Self> {
-        let TrunkSource { blocks: shapes, ends, weights, choices } = *source;
-        ensure!(
-            maps.len() == ends.len() && weights.len() == shapes.len(),
-            "{} maps and the weights of {} blocks for a trunk of {} stages and {} blocks",
-            maps.len(),
-            weights.len(),
-            ends.len(),
-            shapes.len()
-        );
-        let library = CublasLt::open(gpu)?;
-        log::debug!("the trunk's GEMMs: {library}");
-        let choices = choices.filter(|choices| choices.fit(&library));
-        if choices.is_some_and(|choices| !choices.tried(&autotuned_kernels(gpu))) {
-            log::warn!(
-                "the engines were autotuned with other kernels than this version has: cuBLASLt \
-                 takes the place of those that are missing, new ones are used without a trial; \
-                 `segtrt build-engines` autotunes again"
-            );
-        }
-        let kernels = HieraKernels::load(gpu)?;
-        let separate = |name: &str| choices.is_some_and(|choices| choices.is_separate(name));
-        let fused = FusedPlaces::load(gpu, shapes, weights, |name| !separate(name), stream)?;
-        let loaded = weights::load(gpu, weights, stream)?;
-        let gemms = shapes.iter().map(BlockGemms::count).sum::<usize>();
-        let counters = View::new(&gpu.tagged(MemoryTag::Scratch), COUNTER * gemms)?;
-        // Autotuned choices name their kernels: no other is loaded.
-        let wanted = |name: &str| {
-            let named = |choices: &Choices| {
-                choices.products.iter().any(|choice| choice.kernel.as_deref() == Some(name))
-            };
-            choices.is_none_or(named)
-        };
-        let has = |columns| shapes.iter().any(|block| block.dim_out == columns);
-        let mut builder = BlockBuilder {
-            gpu,
-            kernels,
-            library,
-            attention,
-            gemm_kernels: GemmKernels::load_if_supported(gpu, wanted),
-            layernorm_kernels: GemmLayerNormKernels::load_if_supported(gpu, |name, columns| {
-                wanted(name) && has(columns)
-            }),
-            scratch: Scratch::of(shapes),
-            memory: scratch,
-            choices,
-            cublaslt: Vec::new(),
-            bias_gelu: Vec::new(),
-            residual_layernorm: Vec::new(),
-            global: Vec::new(),
-            counters,
-            counted: 0,
-        };
-        let mut blocks = Vec::with_capacity(shapes.len());
-        let mut stage = 0;
-        for (at, (block, weights)) in shapes.iter().zip(loaded).enumerate() {
-            let before = stage;
-            if at > 0 && ends.contains(&(at - 1)) {
-                stage += 1;
-            }
-            let map = |stage: usize| maps.get(stage).context("more stages than maps");
-            blocks.push(builder.block(block, weights, map(before)?, map(stage)?)?);
-        }
-        let bytes = builder.cublaslt.iter().map(|one| one.workspace_bytes()).max();
-        let workspace = workspace(gpu, bytes)?;
-        let BlockBuilder {
-            kernels,
-            library,
-            cublaslt,
-            bias_gelu,
-            residual_layernorm,
-            counters,
-            ..
-        } = builder;
-        let pdl = Cell::new(choices.map(|choices| choices.pdl).unwrap_or_default());
-        Ok(Self {
-            blocks,
-            fused,
-            kernels,
-            workspace,
-            counters,
-            cublaslt,
-            bias_gelu,
-            residual_layernorm,
-            pdl,
-            library,
-        })
+        Self::with_kernels(gpu, source, attention, (maps, scratch), false, stream)
+    }
+
+    /// The same; without choices all kernels are loaded, for trials of each, and all fused ones are
+    /// used until then.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub(super) fn for_trials(
+        gpu: &Gpu,
+        source: &TrunkSource,
+        attention: Option<&AttentionKernels>,
+        memory: (&[View], &View),
+        stream: &Stream,
+    ) -> Result<Self> {
+        Self::with_kernels(gpu, source, attention, memory, true, stream)
     }
 
     /// The library of the GEMMs.
@@ -178,64 +116,6 @@ impl TrunkExecutor {
     /// Memory that it clears before its first GEMM.
     pub fn counters(&self) -> &View {
         &self.counters
-    }
-
-    /// cuBLASLt's GEMMs, each shape once.
-    pub(super) fn cublaslt(&self) -> impl Iterator<Item = &Matmul> {
-        self.cublaslt.iter().map(AsRef::as_ref)
-    }
-
-    /// Implementations of the GEMMs that have an epilogue, each shape once.
-    pub(super) fn gemm_impls(&self) -> impl Iterator<Item = &GemmImpl> {
-        let first = self.bias_gelu.iter().map(|gemm| &gemm.implementation);
-        first.chain(self.residual_layernorm.iter().map(|gemm| &gemm.implementation))
-    }
-
-    /// Chooses this crate's kernels for every GEMM that one serves, from the next launch on: the
-    /// first kernel of several, or the last. Returns the number of such shapes.
-    pub fn use_custom_kernels(&self, last: bool) -> usize {
-        let choose = |gemm: &GemmImpl| {
-            let kernels = gemm.kernels();
-            gemm.choose(if last { kernels.last() } else { kernels.first() }.copied());
-            gemm.kernel().is_some()
-        };
-        self.gemm_impls().filter(|gemm| choose(gemm)).count()
-    }
-
-    /// The fused kernels of whole blocks and of attention halves.
-    pub(super) fn fused(&self) -> &FusedPlaces {
-        &self.fused
-    }
-
-    /// Lets such kernels compute what they serve, or several kernels (`fused` is false), from the
-    /// next launch on. Returns the number of the blocks that they serve.
-    pub fn use_fused_blocks(&self, fused: bool) -> usize {
-        self.fused.fuse_all(fused)
-    }
-
-    /// Kinds of kernels, as chosen now, that can use PDL on this GPU with this driver.
-    pub(super) fn can_use_pdl(&self) -> PdlKernels {
-        let windows = |block: &Block| match &block.attention {
-            BlockAttention::Window(of) => of.is_hopper(),
-            _ => false,
-        };
-        let can = PdlKernels {
-            products: self.gemm_impls().any(|gemm| gemm.kernel().is_some()),
-            windows: self.blocks.iter().any(windows),
-            norms: self.kernels.layernorm_has_pdl(),
-        };
-        if LaunchMode::Pdl.is_capturable() { can } else { PdlKernels::default() }
-    }
-
-    /// Lets kernels of these kinds, and no others, use PDL if they can, from the next launch on.
-    pub fn use_pdl(&self, kinds: PdlKernels) {
-        self.pdl.set(kinds);
-    }
-
-    /// Gives the GEMMs a workspace that is large enough for any of their algorithms.
-    pub(super) fn grow_workspace(&mut self, gpu: &Gpu) -> Result<()> {
-        self.workspace = workspace(gpu, self.cublaslt().map(Matmul::most_workspace_bytes).max())?;
-        Ok(())
     }
 
     /// Enqueues all blocks. No allocation; may be recorded.
@@ -285,7 +165,7 @@ impl TrunkExecutor {
                 }
                 None => {
                     self.enqueue_attention(at, block, stream)?;
-                    self.enqueue_mlp(block, next, stream)?;
+                    self.enqueue_mlp(at, block, next, stream)?;
                 }
             }
         }
@@ -311,7 +191,7 @@ impl TrunkExecutor {
     /// A block from its first norm to its second.
     fn enqueue_attention(&self, at: usize, block: &Block, stream: &Stream) -> Result<()> {
         let kernels = &self.kernels;
-        let [gemms, windows, norms] = self.modes();
+        let [_, windows, norms] = self.modes();
         let (normed, norm2) = (&block.norm1.out, &block.norm2);
         if let Some(transition) = self.fused.transition(at) {
             let views = [normed, &block.residual, &norm2.out];
@@ -323,7 +203,8 @@ impl TrunkExecutor {
             linear.cublaslt.enqueue(normed, weight, bias, projected, workspace, stream)?;
             kernels.max_pool(projected, &block.residual, *side, block.columns_out, stream)?;
         }
-        self.enqueue_bias_gelu(&block.qkv, normed, &block.queries, stream)?;
+        let folded = self.folded.norm1(at, &self.fused);
+        self.enqueue_bias_gelu(&block.qkv, [normed, &block.queries], folded, stream)?;
         match &block.attention {
             BlockAttention::Window(attention) => {
                 let bias = &block.qkv.0.weights.bias;
@@ -333,29 +214,65 @@ impl TrunkExecutor {
                 attention.enqueue_tokens(&block.queries, &block.attended, stream)?;
             }
         }
-        let (linear, proj) = &block.proj;
-        let views = [&block.attended, &block.residual, self.workspace_of(linear)];
-        proj.enqueue(&linear.weights, views, Some(norm2), [gemms, norms], kernels, stream)
+        let folded = self.folded.norm2(at, &self.fused);
+        let tokens = [&block.attended, &block.residual];
+        self.enqueue_residual(&block.proj, tokens, Some(norm2), folded, stream)
     }
 
     /// A block after its second norm, and `next`, the first norm of the block after it.
-    fn enqueue_mlp(&self, block: &Block, next: Option<&LayerNorm>, stream: &Stream) -> Result<()> {
-        let [gemms, _, norms] = self.modes();
-        self.enqueue_bias_gelu(&block.up, &block.norm2.out, &block.hidden, stream)?;
-        let (linear, down) = &block.down;
-        let views = [&block.hidden, &block.residual, self.workspace_of(linear)];
-        down.enqueue(&linear.weights, views, next, [gemms, norms], &self.kernels, stream)
+    fn enqueue_mlp(
+        &self,
+        at: usize,
+        block: &Block,
+        next: Option<&LayerNorm>,
+        stream: &Stream,
+    ) -> Result<()> {
+        let folded = self.folded.norm2(at, &self.fused);
+        let tokens = [&block.norm2.out, &block.hidden];
+        self.enqueue_bias_gelu(&block.up, tokens, folded, stream)?;
+        let folded = self.folded.norm1(at + 1, &self.fused);
+        let tokens = [&block.hidden, &block.residual];
+        self.enqueue_residual(&block.down, tokens, next, folded, stream)
     }
 
+    /// A GEMM to f16; `folded`: it takes raw tokens, and normalises its sums.
     fn enqueue_bias_gelu(
         &self,
         (linear, gemm): &(Linear, Rc<GemmBiasGelu>),
-        tokens: &View,
-        out: &View,
+        [tokens, out]: [&View; 2],
+        folded: Option<&FoldedPlace>,
         stream: &Stream,
     ) -> Result<()> {
-        let ([gemms, ..], views) = (self.modes(), [tokens, out, self.workspace_of(linear)]);
-        gemm.enqueue(&linear.weights, views, gemms, &self.kernels, stream)
+        let [gemms, ..] = self.modes();
+        match folded {
+            Some(folded) => folded.enqueue_after([tokens, out], gemms, stream),
+            None => {
+                let views = [tokens, out, self.workspace_of(linear)];
+                gemm.enqueue(&linear.weights, views, gemms, &self.kernels, stream)
+            }
+        }
+    }
+
+    /// A GEMM to the residual, and `norm` of that; `folded`: raw tokens in place of normalised ones.
+    fn enqueue_residual(
+        &self,
+        (linear, gemm): &(Linear, Rc<GemmResidualLayerNorm>),
+        [tokens, residual]: [&View; 2],
+        norm: Option<&LayerNorm>,
+        folded: Option<&FoldedPlace>,
+        stream: &Stream,
+    ) -> Result<()> {
+        let [gemms, _, norms] = self.modes();
+        match (folded, norm) {
+            (Some(folded), Some(norm)) => {
+                let views = [tokens, residual, &norm.out];
+                folded.enqueue_before(&linear.weights, views, gemms, stream)
+            }
+            _ => {
+                let views = [tokens, residual, self.workspace_of(linear)];
+                gemm.enqueue(&linear.weights, views, norm, [gemms, norms], &self.kernels, stream)
+            }
+        }
     }
 
     /// The launch modes of GEMMs, window attention and norms.
@@ -370,9 +287,4 @@ impl TrunkExecutor {
         let small = linear.cublaslt.workspace_bytes() <= COUNTER;
         if small { &linear.counter } else { &self.workspace }
     }
-}
-
-fn workspace(gpu: &Gpu, bytes: Option<usize>) -> Result<View> {
-    let bytes = bytes.unwrap_or(0).max(ALIGNMENT);
-    Ok(View::new(&gpu.tagged(MemoryTag::Scratch), bytes)?)
 }

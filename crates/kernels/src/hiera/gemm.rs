@@ -11,6 +11,7 @@ use std::rc::Rc;
 
 use anyhow::Result;
 
+use super::alternatives::Alternatives;
 use super::kernels::HieraKernels;
 use super::weights::Affine;
 use crate::gemm::{GemmKernels, GemmLayerNormKernels, GemmLayerNormOperands};
@@ -40,19 +41,25 @@ impl GemmImpl {
     pub fn shape(&self) -> MatmulShape {
         self.shape
     }
+}
 
-    /// Names of the kernels that serve the shape; none on most GPUs.
-    pub fn kernels(&self) -> &[&'static str] {
+/// Kernels that serve the shape, none of them on most GPUs; without one, cuBLASLt.
+impl Alternatives for GemmImpl {
+    type Kernel = &'static str;
+
+    fn what(&self) -> String {
+        self.shape.to_string()
+    }
+
+    fn kernels(&self) -> &[&'static str] {
         &self.kernels
     }
 
-    /// The chosen kernel; none for cuBLASLt.
-    pub fn kernel(&self) -> Option<&'static str> {
+    fn kernel(&self) -> Option<&'static str> {
         self.chosen.get()
     }
 
-    /// Chooses one of [`Self::kernels`], or cuBLASLt, for all later launches.
-    pub fn choose(&self, kernel: Option<&'static str>) {
+    fn choose(&self, kernel: Option<&'static str>) {
         self.chosen.set(kernel);
     }
 }

@@ -12,6 +12,8 @@ x (f32) ─ LayerNorm ─ QKV ─ attention ─ projection + x ─ LayerNorm ─
 | `gemm.rs` | a GEMM with its epilogue, by cuBLASLt or by a kernel of this crate |
 | `shapes.rs`, `weights.rs` | GEMM shapes and scratch memory; weights on the device |
 | `block.rs`, `executor.rs` | the layout of the blocks, and their launches |
+| `folded.rs`, `folded_weights.rs` | LayerNorms that the GEMMs on both sides compute, and those GEMMs' weights |
+| `alternatives.rs`, `kernel_names.rs` | a choice between kernels; names of all that are tried |
 | `fused` | one launch for a whole block of the first two stages, or for half of one between them |
 | `stem.rs`, `encoder.rs` | image to tokens; all of the encoder |
 | `autotune` | the choice of algorithms and kernels by the time of all blocks |
@@ -20,21 +22,26 @@ TensorRT runs stem and neck where a bundle has no weights for their kernels (`cu
 `cuda/neck.cu`).
 */
 
+mod alternatives;
 mod autotune;
 mod block;
 mod encoder;
 mod executor;
+mod folded;
+mod folded_weights;
 mod fused;
 mod gemm;
+mod kernel_names;
 mod kernels;
 pub(crate) mod selftest;
 mod shapes;
 mod stem;
 mod weights;
 
-pub use autotune::{StandaloneTrunk, autotune, autotuned_kernels};
+pub use autotune::{StandaloneTrunk, autotune};
 pub use encoder::HieraEncoder;
 pub use executor::{TrunkExecutor, TrunkSource};
+pub use kernel_names::autotuned_kernels;
 pub use kernels::HieraKernels;
 pub(crate) use selftest::{BLOCK, STEM, TOPIC, TRANSITION, WHOLE_TRUNK};
 pub use shapes::gemm_shapes;

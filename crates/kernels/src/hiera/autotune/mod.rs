@@ -1,7 +1,8 @@
 /*!
-Autotuning: for each GEMM an algorithm of cuBLASLt or a kernel of this crate, whether one kernel
-computes a whole block or its attention half, and the kinds of kernels with programmatic dependent
-launch (PDL), by the time of all blocks together.
+Autotuning: for each GEMM an algorithm of cuBLASLt or a kernel of this crate, whether two GEMMs
+compute the LayerNorm between them, whether one kernel computes a whole block or its attention half,
+and the kinds of kernels with programmatic dependent launch (PDL), by the time of all blocks
+together.
 
 The time of a GEMM by itself does not decide: on an H200 algorithms that were up to 40 % faster one
 by one made a trunk slower as a whole, in part because cuBLASLt clears a counter between kernels. So
@@ -18,27 +19,18 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use zerocopy::IntoBytes;
 
+use super::alternatives::Alternatives;
 use super::executor::{TrunkExecutor, TrunkSource};
-use super::fused::{SHAPES, TRANSITIONS};
+use super::folded::Fold;
 use super::gemm::GemmImpl;
-use super::kernels::LAYERNORM_PDL;
+use super::kernel_names::autotuned_kernels;
 use crate::attention::AttentionKernels;
-use crate::gemm;
 use cuda::cublaslt::{Choice, Choices, Matmul};
 use cuda::{Capturable, CapturedGraph, Event, Gpu, MemoryTag, Stream, View};
-use trials::{Clock, Trials, tune_algorithm, tune_fused, tune_gemm_impls, tune_pdl};
+use trials::{Clock, Trials, tune_algorithm, tune_fused, tune_kernels, tune_pdl};
 use vos::noise::Noise;
 
 mod trials;
-
-/// Names of the kernels that autotuning tries on this GPU: the GEMM kernels, the LayerNorm with
-/// programmatic dependent launch, and those of whole blocks and attention halves. A build writes
-/// them into the manifest, so that the next build of a program with other kernels autotunes again.
-pub fn autotuned_kernels(gpu: &Gpu) -> Vec<&'static str> {
-    let layernorm = gpu.runs_hopper_kernels().then_some(LAYERNORM_PDL);
-    let blocks = SHAPES.iter().chain(&TRANSITIONS).map(|shape| shape.kernel);
-    gemm::kernel_names(gpu).into_iter().chain(layernorm).chain(blocks).collect()
-}
 
 /// The seed of the random tokens.
 const SEED: u64 = 8;
@@ -52,7 +44,7 @@ pub struct StandaloneTrunk {
 }
 
 impl StandaloneTrunk {
-    /// Lays it out.
+    /// Lays it out, with all kernels if nothing was chosen.
     ///
     /// # Errors
     /// As [`TrunkExecutor::new`].
@@ -65,7 +57,8 @@ impl StandaloneTrunk {
         let maps: Vec<View> = source.ends.iter().map(map).collect::<Result<_>>()?;
         let scratch = View::new(&memory, TrunkExecutor::scratch_bytes(source.blocks))?;
         let attention = AttentionKernels::load(gpu)?;
-        let executor = TrunkExecutor::new(gpu, source, Some(&attention), &maps, &scratch, stream)?;
+        let memory = (&maps[..], &scratch);
+        let executor = TrunkExecutor::for_trials(gpu, source, Some(&attention), memory, stream)?;
         Ok(Self { executor, maps })
     }
 }
@@ -166,7 +159,8 @@ pub fn autotune(gpu: &Gpu, source: &TrunkSource, within: Duration) -> Result<Cho
     }
     let all_tried = !clock.is_up();
     clock.until.set(begun + within);
-    tune_gemm_impls(&mut trials, &executor.gemm_impls().collect::<Vec<&GemmImpl>>())?;
+    tune_kernels(&mut trials, &executor.gemm_impls().collect::<Vec<&GemmImpl>>())?;
+    tune_kernels(&mut trials, &executor.folds().collect::<Vec<&Fold>>())?;
     let fuse = |kernel: &str, fused| executor.fused().fuse(kernel, fused);
     let separate = tune_fused(&mut trials, &executor.fused().names(), fuse)?;
     // Last, as it depends on the chosen kernels.
@@ -194,7 +188,8 @@ pub fn autotune(gpu: &Gpu, source: &TrunkSource, within: Duration) -> Result<Cho
     let kernels = autotuned_kernels(gpu).into_iter().map(str::to_owned).collect();
     let device = gpu.facts().name.clone();
     let separate = separate.into_iter().map(str::to_owned).collect();
-    Ok(Choices { library, device, us, products, pdl, kernels, separate })
+    let folds = executor.folds().filter_map(Fold::choice).collect();
+    Ok(Choices { library, device, us, products, pdl, kernels, separate, folds })
 }
 
 #[cfg(test)]

@@ -106,6 +106,12 @@ pub(super) const SHAPES: [Shape; 5] = [
     },
 ];
 
+/// Whether the kernel of that name computes blocks of a second stage. On an H200 autotuning chose
+/// none of these.
+pub(super) fn is_of_second_stage(kernel: &str) -> bool {
+    SHAPES.iter().any(|shape| shape.kernel == kernel && shape.has_any_warps())
+}
+
 const _: () = assert!(threads!("hiera_block_112") == THREADS);
 const _: () = assert!(threads!("hiera_block_144") == THREADS);
 const _: () = assert!(threads!("hiera_block_192") == WARP * MOST_WARPS as u32);
@@ -335,6 +341,7 @@ mod tests {
             assert_eq!(kernel(&other), None, "{other:?}");
         }
         assert!(WINDOWS * WINDOW * WINDOW == THREADS as usize, "a thread for each token");
+        assert!(is_of_second_stage("hiera_block_224") && !is_of_second_stage("hiera_block_112"));
         let second =
             HieraBlock { dim: 224, dim_out: 224, heads: 4, grid: 128, window: 4, pooled: false };
         assert_eq!(kernel(&second), Some("hiera_block_224"));

@@ -10,7 +10,7 @@ the spread.
 
 use anyhow::Result;
 
-use super::super::gemm::GemmImpl;
+use super::super::alternatives::Alternatives;
 use cuda::cublaslt::{Matmul, PdlKernels};
 use vos::stats;
 
@@ -190,30 +190,30 @@ pub(super) fn tune_algorithm<C: Clock>(trials: &mut Trials<'_, C>, gemm: &Matmul
     Ok(gemm.choose(found.won.map_or(before, |won| others[won]))?)
 }
 
-/// Tries the kernels that fuse a GEMM and its epilogue against cuBLASLt's best algorithms: first
-/// each by itself, then all together and fewer of them; the faster result stays. Two adjacent
+/// Tries kernels against what runs without them, such as cuBLASLt's best algorithms: first for each
+/// of `all` by itself, then all together and fewer of them; the faster result stays. Two adjacent
 /// kernels may gain together although neither gains alone.
-pub(super) fn tune_gemm_impls<C: Clock>(
+pub(super) fn tune_kernels<C: Clock, A: Alternatives>(
     trials: &mut Trials<'_, C>,
-    gemms: &[&GemmImpl],
+    all: &[&A],
 ) -> Result<()> {
-    let mut fastest = Vec::with_capacity(gemms.len());
-    for gemm in gemms {
-        fastest.push(tune_gemm_impl(trials, gemm)?);
+    let mut fastest = Vec::with_capacity(all.len());
+    for one in all {
+        fastest.push(tune_kernel(trials, *one)?);
     }
-    let each: Vec<_> = gemms.iter().map(|gemm| gemm.kernel()).collect();
+    let each: Vec<_> = all.iter().map(|one| one.kernel()).collect();
     if each == fastest || trials.clock.is_up() {
         return Ok(());
     }
-    let take = |kernels: &[Option<&'static str>]| {
-        gemms.iter().zip(kernels).for_each(|(gemm, kernel)| gemm.choose(*kernel));
+    let take = |kernels: &[Option<A::Kernel>]| {
+        all.iter().zip(kernels).for_each(|(one, kernel)| one.choose(*kernel));
     };
     take(&fastest);
     let what = "all kernels together";
     let mut together = || -> Result<bool> {
         let mut together = Trials::new(trials.clock)?;
-        for gemm in gemms {
-            tune_gemm_impl(&mut together, gemm)?;
+        for one in all {
+            tune_kernel(&mut together, *one)?;
         }
         trials.loses_to(what, together)
     };
@@ -227,21 +227,21 @@ pub(super) fn tune_gemm_impls<C: Clock>(
     Ok(())
 }
 
-/// Tries the other implementations of a GEMM. Returns the kernel with the shortest brief timing,
-/// chosen or not; none if no kernel serves the shape.
-fn tune_gemm_impl<C: Clock>(
+/// Tries the other kernels, and none. Returns the kernel with the shortest brief timing, chosen or
+/// not; none if there is no kernel.
+fn tune_kernel<C: Clock, A: Alternatives>(
     trials: &mut Trials<'_, C>,
-    gemm: &GemmImpl,
-) -> Result<Option<&'static str>> {
-    let before = gemm.kernel();
-    let others = gemm.kernels().iter().copied().map(Some).chain([None]);
-    let others: Vec<Option<&'static str>> = others.filter(|kernel| *kernel != before).collect();
+    one: &A,
+) -> Result<Option<A::Kernel>> {
+    let before = one.kernel();
+    let others = one.kernels().iter().copied().map(Some).chain([None]);
+    let others: Vec<Option<A::Kernel>> = others.filter(|kernel| *kernel != before).collect();
     let choose = |at: usize| {
-        gemm.choose(others[at]);
+        one.choose(others[at]);
         Ok(())
     };
-    let found = trials.try_all(&gemm.shape().to_string(), others.len(), choose)?;
-    gemm.choose(found.won.map_or(before, |won| others[won]));
+    let found = trials.try_all(&one.what(), others.len(), choose)?;
+    one.choose(found.won.map_or(before, |won| others[won]));
     let all = others.iter().zip(&found.brief).chain([(&before, &found.best)]);
     let kernels = all.filter(|(kernel, us)| kernel.is_some() && us.is_finite());
     Ok(kernels.min_by(|a, b| a.1.total_cmp(b.1)).and_then(|(kernel, _)| *kernel))

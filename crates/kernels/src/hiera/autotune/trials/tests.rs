@@ -1,5 +1,6 @@
 use std::cell::{Cell, RefCell};
 
+use super::super::super::gemm::GemmImpl;
 use super::*;
 use cuda::Element;
 use cuda::cublaslt::MatmulShape;
@@ -75,7 +76,7 @@ fn kept(one: f64, another: f64, noisy: f64, drift: f64) -> Option<&'static str> 
     };
     let clock = NoisyClock { noisy, drift, ..NoisyClock::new(cost) };
     let mut trials = Trials::new(&clock).unwrap();
-    tune_gemm_impl(&mut trials, &gemm).unwrap();
+    tune_kernel(&mut trials, &gemm).unwrap();
     assert_eq!(
         trials.best,
         gemm.kernel().map_or(100.0, |name| if name == "one" { one } else { another })
@@ -113,13 +114,13 @@ fn candidates_that_are_far_slower_take_no_rounds_and_none_is_recorded_when_the_t
     let gemm = gemm(576, &["one", "another", "third"]);
     let clock = NoisyClock::new(|| Ok(if gemm.kernel().is_some() { 110.0 } else { 100.0 }));
     let mut trials = Trials::new(&clock).unwrap();
-    assert_eq!(tune_gemm_impl(&mut trials, &gemm).unwrap(), Some("one"));
+    assert_eq!(tune_kernel(&mut trials, &gemm).unwrap(), Some("one"));
     assert_eq!((gemm.kernel(), clock.replays.get()), (None, 4 * BRIEF_REPLAYS));
 
     let clock = NoisyClock { most_recordings: 2, ..NoisyClock::new(|| Ok(90.0)) };
     let mut trials = Trials::new(&clock).unwrap();
     for _ in 0..9 {
-        tune_gemm_impl(&mut trials, &gemm).unwrap();
+        tune_kernel(&mut trials, &gemm).unwrap();
     }
     assert_eq!(clock.recordings.get(), 2);
 }
@@ -155,7 +156,7 @@ fn kernels_that_are_faster_only_together_are_found() {
         };
         let clock = NoisyClock { noisy: 0.0005, ..NoisyClock::new(cost) };
         let mut trials = Trials::new(&clock).unwrap();
-        tune_gemm_impls(&mut trials, &gemms).unwrap();
+        tune_kernels(&mut trials, &gemms).unwrap();
         trials.best
     };
     assert_eq!(took(90.0), 90.0);
@@ -163,4 +164,60 @@ fn kernels_that_are_faster_only_together_are_found() {
     gemms.iter().for_each(|gemm| gemm.choose(None));
     assert_eq!(took(100.0), 100.0);
     assert_eq!([0, 1, 2].map(|at: usize| gemms[at].kernel()), [None; 3]);
+}
+
+/// Kernels of two matmuls that are chosen together.
+struct Pairs {
+    all: Vec<[&'static str; 2]>,
+    chosen: Cell<Option<[&'static str; 2]>>,
+}
+
+impl Alternatives for Pairs {
+    type Kernel = [&'static str; 2];
+
+    fn what(&self) -> String {
+        "a norm".to_owned()
+    }
+
+    fn kernels(&self) -> &[[&'static str; 2]] {
+        &self.all
+    }
+
+    fn kernel(&self) -> Option<[&'static str; 2]> {
+        self.chosen.get()
+    }
+
+    fn choose(&self, kernels: Option<[&'static str; 2]>) {
+        self.chosen.set(kernels);
+    }
+}
+
+#[test]
+fn pairs_of_kernels_are_chosen_as_pairs_and_where_they_are_faster_only_together() {
+    let pairs = |all: &[[&'static str; 2]]| Pairs { all: all.to_vec(), chosen: Cell::new(None) };
+    let folds = [
+        pairs(&[["a", "c"], ["a", "d"], ["b", "c"], ["b", "d"]]),
+        pairs(&[["e", "f"]]),
+        pairs(&[]),
+    ];
+    let folds: Vec<&Pairs> = folds.iter().collect();
+    let took = |apart: f64, together: f64| {
+        folds.iter().for_each(|fold| fold.choose(None));
+        let cost = || {
+            Ok(match (folds[0].kernel(), folds[1].kernel()) {
+                (None, None) => 100.0,
+                (Some(["b", "c"]), None) => apart,
+                (Some(["b", "c"]), Some(_)) => together,
+                _ => 101.0,
+            })
+        };
+        let clock = NoisyClock { noisy: 0.0005, ..NoisyClock::new(cost) };
+        let mut trials = Trials::new(&clock).unwrap();
+        tune_kernels(&mut trials, &folds).unwrap();
+        (trials.best, [0, 1, 2].map(|at: usize| folds[at].kernel()))
+    };
+    let first = Some(["b", "c"]);
+    assert_eq!(took(95.0, 97.0), (95.0, [first, None, None]));
+    assert_eq!(took(100.5, 90.0), (90.0, [first, Some(["e", "f"]), None]));
+    assert_eq!(took(101.0, 101.0), (100.0, [None; 3]));
 }
