@@ -6,7 +6,9 @@ sample of a large shape. The slice of attention has the cases of global attentio
 
 mod any_gpu_trunk;
 mod block;
+mod folded_trunk;
 mod layernorm_pdl;
+mod models;
 mod stem;
 mod transition;
 mod whole_encoder;

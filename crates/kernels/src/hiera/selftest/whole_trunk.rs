@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
 
-use super::super::fused::Shape;
 use super::super::{StandaloneTrunk, TrunkSource, autotune};
-use super::{DRAWN, any_gpu_trunk, bytes_of_halves, drawn, halves, repeated, whole_encoder};
+use super::models::{MODELS, Model};
+use super::whole_encoder;
+use super::{DRAWN, any_gpu_trunk, bytes_of_halves, drawn, folded_trunk, halves, repeated};
 use crate::Source;
 use crate::gemm::{GemmKernels, GemmLayerNormKernels};
 use crate::neck;
 use crate::selftest::{Bench, Checked, Launches, POISON, TimedRuns, Topic, bytes_of, compare, row};
 use cuda::cublaslt::{Choices, CublasLt, CublasLtError, PdlKernels};
 use cuda::{CapturedGraph, Missed, Stream};
-use vos::bundle::FusedPart;
-use vos::bundle::trunk::{HieraBlock, HieraWeights, LayerBytes, Trunk, TrunkBlocks};
+use vos::bundle::trunk::{HieraBlock, HieraWeights, LayerBytes};
 
 const NAME: &str = "trunk whole";
 /// With the choices of an autotuning of [`BUDGET`].
@@ -41,121 +41,6 @@ pub(super) const BUDGET: Duration = Duration::from_millis(500);
 const ALIKE: f64 = 2e-3;
 /// Timed replays, at most: a trunk takes milliseconds.
 pub(super) const TIMED: usize = 5;
-
-/// A Hiera as SAM 2.1 has it (sam2/configs/sam2.1), at a side of the first map.
-struct Model {
-    name: &'static str,
-    columns: usize,
-    heads: usize,
-    stages: [usize; 4],
-    windows: [usize; 4],
-    /// Blocks with global attention.
-    whole: [usize; 3],
-    grid: usize,
-}
-
-const MODELS: [Model; 6] = [
-    Model {
-        name: "tiny at 1024 pixels",
-        columns: 96,
-        heads: 1,
-        stages: [1, 2, 7, 2],
-        windows: [8, 4, 14, 7],
-        whole: [5, 7, 9],
-        grid: 256,
-    },
-    Model {
-        name: "small at 1024 pixels",
-        columns: 96,
-        heads: 1,
-        stages: [1, 2, 11, 2],
-        windows: [8, 4, 14, 7],
-        whole: [7, 10, 13],
-        grid: 256,
-    },
-    Model {
-        name: "base+ at 1024 pixels",
-        columns: 112,
-        heads: 2,
-        stages: [2, 3, 16, 3],
-        windows: [8, 4, 14, 7],
-        whole: [12, 16, 20],
-        grid: 256,
-    },
-    Model {
-        name: "large at 1024 pixels",
-        columns: 144,
-        heads: 2,
-        stages: [2, 6, 36, 4],
-        windows: [8, 4, 16, 8],
-        whole: [23, 33, 43],
-        grid: 256,
-    },
-    Model {
-        name: "a small one",
-        columns: 8,
-        heads: 1,
-        stages: [1, 1, 2, 1],
-        windows: [4, 4, 2, 2],
-        whole: [3, 4, 5],
-        grid: 8,
-    },
-    Model {
-        name: "a small one as wide as tiny",
-        columns: 96,
-        heads: 1,
-        stages: [2, 2, 2, 1],
-        windows: [8, 4, 2, 2],
-        whole: [5, 6, 7],
-        grid: 8,
-    },
-];
-
-impl Model {
-    /// Whether one kernel serves whole blocks.
-    fn is_fused(&self) -> bool {
-        let trunk = self.trunk();
-        let blocks = trunk.blocks.hiera().unwrap_or_default();
-        blocks.iter().any(|block| Shape::of(block).is_some())
-    }
-
-    fn trunk(&self) -> Trunk {
-        let mut ends = [0; 4];
-        let (mut blocks, mut grid, mut dim, mut heads) =
-            (Vec::new(), self.grid, self.columns, self.heads);
-        for (stage, count) in self.stages.into_iter().enumerate() {
-            for at in 0..count {
-                let pooled = stage > 0 && at == 0;
-                // The first block of a stage attends in the windows of the stage before.
-                let window = self.windows[stage - usize::from(pooled)];
-                let whole = self.whole.contains(&blocks.len()) && !pooled;
-                let factor = if pooled { 2 } else { 1 };
-                heads *= factor;
-                blocks.push(HieraBlock {
-                    dim,
-                    dim_out: dim * factor,
-                    heads,
-                    grid,
-                    window: if whole { 0 } else { window },
-                    pooled,
-                });
-                dim *= factor;
-                grid /= factor;
-            }
-            ends[stage] = blocks.len() - 1;
-        }
-        Trunk {
-            file: Trunk::FILE.to_owned(),
-            sha256: String::new(),
-            flops: 0,
-            ends,
-            blocks: TrunkBlocks::Hiera(blocks),
-            keys: None,
-            stem: None,
-            neck: None,
-        }
-    }
-}
 
 pub(crate) const TOPIC: Topic = Topic {
     word: "trunk",
@@ -192,12 +77,13 @@ fn judge(bench: &Bench) -> Result<(), String> {
     let custom = if gemms || norms { &custom[..] } else { &[] };
     let cases = bench.planned(&MODELS, |model| {
         let rows = if model.is_fused() { 6 } else { 3 } + any_gpu_trunk::rows(bench, model.name);
+        let rows = rows + folded_trunk::rows(bench, model);
         (model.grid * model.grid * model.columns, rows + custom.len())
     });
     let seed = bench.seed;
     let make = |model: &&Model| {
         let trunk = model.trunk();
-        let drawn = Drawn::new(seed, trunk.blocks.hiera().unwrap_or_default());
+        let drawn = Drawn::new(seed, trunk.blocks.hiera().unwrap_or_default(), 0.0);
         let outer = whole_encoder::Drawn::new(seed, &trunk);
         (trunk, drawn, outer)
     };
@@ -261,6 +147,7 @@ fn judge(bench: &Bench) -> Result<(), String> {
             bench.found(row(name, model.name, checked));
         }
         any_gpu_trunk::judge(bench, &source, model.name);
+        folded_trunk::judge(bench, model, &source, &tokens);
     });
     Ok(())
 }
@@ -288,21 +175,28 @@ fn both_ways(
 }
 
 /// Weights, drawn once; every layer has a prefix of them.
-struct Drawn {
+pub(super) struct Drawn {
     halves: Vec<u8>,
     floats: Vec<u8>,
+    /// What each block adds to every row of the residual.
+    biases: Vec<u8>,
 }
 
 impl Drawn {
-    fn new(seed: u64, blocks: &[HieraBlock]) -> Self {
+    /// The mean of the biases is `offset`, in their deviations.
+    pub fn new(seed: u64, blocks: &[HieraBlock], offset: f32) -> Self {
         let widest = blocks.iter().map(|block| block.dim_out).max().unwrap_or(0);
         let values = drawn(seed, "trunk weights");
         // The output of a block is then about as large as its input.
         let scale = 1.0 / (widest as f32).sqrt();
         let small: Vec<f32> = values.iter().map(|value| value * scale).collect();
+        let shifted: Vec<f32> = values.iter().map(|value| value + offset).collect();
+        let floats =
+            |values: &[f32]| repeated(&bytes_of(values, |value| value.to_le_bytes()), 4 * widest);
         Self {
             halves: repeated(&bytes_of_halves(&halves(&small)), 2 * 4 * widest * widest),
-            floats: repeated(&bytes_of(&values, |value| value.to_le_bytes()), 4 * widest),
+            floats: floats(&values),
+            biases: floats(&shifted),
         }
     }
 
@@ -312,11 +206,11 @@ impl Drawn {
     }
 
     fn linear(&self, rows: usize, columns: usize, width: usize) -> LayerBytes<'_> {
-        let bias = if width == 4 { &self.floats } else { &self.halves };
+        let bias = if width == 4 { &self.biases } else { &self.halves };
         LayerBytes { weight: &self.halves[..2 * rows * columns], bias: &bias[..width * rows] }
     }
 
-    fn blocks(&self, blocks: &[HieraBlock]) -> Vec<HieraWeights<'_>> {
+    pub fn blocks(&self, blocks: &[HieraBlock]) -> Vec<HieraWeights<'_>> {
         blocks.iter().map(|block| self.block(block)).collect()
     }
 
