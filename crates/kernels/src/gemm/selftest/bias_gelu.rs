@@ -1,18 +1,19 @@
 /*!
 Cases of the f16 GEMMs of a trunk: by cuBLASLt, then a GELU kernel for a hidden layer; and on Hopper
-by each kernel that fuses both. All are compared with float64 on the host, for a sample of rows and
-columns, and timed side by side.
+by each kernel that fuses both, also where it normalises the tokens first. All are compared with
+float64 on the host, for a sample of rows and columns, and timed side by side.
 */
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use half::f16;
 use zerocopy::IntoBytes;
 
 use super::super::GemmKernels;
 use super::gemm_sample;
+use super::normed::{self, check_halves};
 use crate::HieraKernels;
 use crate::selftest::f64_reference::gelu;
-use crate::selftest::{Bench, Checked, Limits, POISON, Planned, row};
+use crate::selftest::{Bench, Checked, Limits, Planned, row};
 use cuda::Element;
 use cuda::cublaslt::{CublasLt, Matmul, MatmulShape};
 use cuda::{LaunchMode, Stream, View};
@@ -89,7 +90,8 @@ impl Cases {
         let all = all.chain(PLAIN_CASES.map(|case| (false, case)));
         let cases = bench.planned(all, |(activated, (_, [m, n, _]))| {
             let names = fused.iter().flat_map(|fused| fused.names(*activated)).count();
-            (m * n, bench.theirs() + names)
+            let normed = fused.iter().flat_map(|fused| fused.normed_names(*activated)).count();
+            (m * n, bench.theirs() + names + normed)
         });
         Self { kernels: kernels.clone(), fused, cases }
     }
@@ -99,10 +101,14 @@ impl Cases {
         let seed = bench.seed;
         bench.each(
             &self.cases,
-            |(activated, (_, sizes))| Data::new(seed, *sizes, *activated),
-            |(activated, (name, [m, n, k])), data| {
+            |(activated, (_, sizes))| {
+                let normed = normed::Data::new(seed, *sizes, *activated);
+                (Data::new(seed, *sizes, *activated), normed)
+            },
+            |(activated, (name, [m, n, k])), (data, normed)| {
                 let case = format!("{name}: {m} x {n} x {k}");
                 self.ways(bench, lt, *activated, &case, data);
+                self.normed_ways(bench, *activated, (&case, [*m, *n, *k]), normed);
             },
         );
     }
@@ -127,6 +133,27 @@ impl Cases {
         for name in self.fused.iter().flat_map(|fused| fused.names(activated)) {
             let fused = self.fused.as_ref();
             found(name, None, setting.check(bench, |stream| setting.one(fused, name, stream)));
+        }
+    }
+
+    /// Of normalised tokens: the kernels with the same tiles.
+    fn normed_ways(
+        &self,
+        bench: &Bench,
+        activated: bool,
+        (case, [m, n, k]): (&str, [usize; 3]),
+        data: normed::Data,
+    ) {
+        let setting = normed::Setting::new(bench, data);
+        for name in self.fused.iter().flat_map(|fused| fused.normed_names(activated)) {
+            let checked = match &setting {
+                Ok(setting) => setting.check(bench, self.fused.as_ref(), name),
+                Err(error) => Err(anyhow!("{error:#}")),
+            };
+            let mut row = row(name, case, checked);
+            let operations = 2.0 * (m * n * k) as f64;
+            row.tflops = row.timing.map(|timing| operations / timing.median_ms / 1e9);
+            bench.found(row);
         }
     }
 }
@@ -204,28 +231,7 @@ impl Setting {
     }
 
     fn check(&self, bench: &Bench, enqueue: impl Fn(&Stream) -> Result<()>) -> Result<Checked> {
-        // Each run starts from another pattern, so that elements that a kernel leaves out differ.
-        let again = |run: u8| -> Result<()> {
-            self.out.fill(POISON.wrapping_add(run), &bench.stream)?;
-            enqueue(&bench.stream)
-        };
-        again(0)?;
-        let found = self.out.download(&bench.stream)?;
-        let mut checked = LIMITS.judge(&self.expected, |at| {
-            f64::from(f16::from_le_bytes([found[2 * at], found[2 * at + 1]]).to_f32())
-        });
-        for run in 1..RUNS {
-            again(run)?;
-            if !bench.holds(&self.out, &found)? && checked.first.is_none() {
-                checked.first = Some(
-                    "two runs on the same inputs gave other bits, or left some out".to_owned(),
-                );
-            }
-        }
-        if checked.first.is_none() {
-            checked.timing = bench.time_recorded(bench.runs, enqueue)?;
-        }
-        Ok(checked)
+        check_halves(bench, &self.out, &self.expected, (LIMITS, RUNS), || Ok(()), enqueue)
     }
 }
 

@@ -5,6 +5,8 @@ float64 on the host, for a sample of rows and columns.
 
 mod bias_gelu;
 mod cublaslt;
+mod norm_between;
+mod normed;
 mod residual_layernorm;
 
 use half::f16;
@@ -31,6 +33,9 @@ pub(crate) const TOPIC: Topic = Topic {
         Source::GemmLayernormHopper448,
         Source::GemmBiasHopper,
         Source::GemmGeluHopper,
+        Source::GemmMomentsHopper,
+        Source::GemmNormedHopper,
+        Source::GemmNormedGeluHopper,
         Source::WindowAttention,
         Source::Hiera,
     ],
@@ -54,13 +59,15 @@ fn judge(bench: &Bench) -> Result<(), String> {
     let kernels = HieraKernels::load(bench.gpu);
     let fused = kernels.map(|kernels| {
         let gelu = bias_gelu::Cases::new(bench, &kernels);
-        (gelu, residual_layernorm::Cases::new(bench, &kernels))
+        let layernorm = residual_layernorm::Cases::new(bench, &kernels);
+        (gelu, layernorm, norm_between::Cases::new(bench, &kernels))
     });
     cases.judge(bench, &lt);
     match fused {
-        Ok((gelu, layernorm)) => {
+        Ok((gelu, layernorm, between)) => {
             gelu.judge(bench, &lt);
             layernorm.judge(bench, &lt);
+            between.judge(bench, &lt);
         }
         Err(error) => bench.found(row(bias_gelu::NAME, "", Err(error))),
     }
@@ -76,18 +83,28 @@ pub(super) fn sample(length: usize) -> Vec<usize> {
 }
 
 /// A sample of the elements of `a weightᵀ`, each with its place in `[m, n]`; sizes are M, N and K.
-pub(super) fn gemm_sample(
-    a: &[f16],
+pub(super) fn gemm_sample(a: &[f16], weight: &[f16], sizes: [usize; 3]) -> Vec<(usize, f64)> {
+    let depth = sizes[2];
+    let row = |at: usize| {
+        let tokens = a[at * depth..(at + 1) * depth].to_f32_vec();
+        tokens.into_iter().map(f64::from).collect()
+    };
+    sample_of(row, weight, sizes)
+}
+
+/// The same where `row` computes the rows of `a`.
+fn sample_of(
+    row: impl Fn(usize) -> Vec<f64> + Sync,
     weight: &[f16],
     [rows, columns, depth]: [usize; 3],
 ) -> Vec<(usize, f64)> {
-    let row_of = |of: &[f16], at: usize| of[at * depth..(at + 1) * depth].to_f32_vec();
+    let weights = |at: usize| weight[at * depth..(at + 1) * depth].to_f32_vec();
     let of_columns: Vec<(usize, Vec<f32>)> =
-        sample(columns).into_iter().map(|column| (column, row_of(weight, column))).collect();
-    let of_row = |row: usize| {
-        let tokens: Vec<f64> = row_of(a, row).into_iter().map(f64::from).collect();
+        sample(columns).into_iter().map(|column| (column, weights(column))).collect();
+    let of_row = |at: usize| {
+        let tokens: Vec<f64> = row(at);
         let sum =
-            |(column, weight): &(usize, Vec<f32>)| (row * columns + column, dot(&tokens, weight));
+            |(column, weight): &(usize, Vec<f32>)| (at * columns + column, dot(&tokens, weight));
         of_columns.iter().map(sum).collect::<Vec<_>>()
     };
     sample(rows).into_par_iter().flat_map_iter(of_row).collect()

@@ -6,9 +6,9 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 use rayon::prelude::*;
 
-use crate::GemmLayerNormKernels;
 use crate::hiera::selftest::EPSILON;
 use crate::selftest::f64_reference::{dot, layer_norm};
+use crate::{GemmLayerNormKernels, GemmMomentsKernels};
 use vos::noise::Noise;
 
 /// Compared rows, about.
@@ -43,16 +43,21 @@ impl Case {
     }
 }
 
+/// Whether a kernel serves this N and K.
+fn served(n: usize, k: usize) -> bool {
+    GemmLayerNormKernels::supports(n, k) || GemmMomentsKernels::supports(n, k)
+}
+
 /// Few and odd rows (that fill no tile, or one of a cluster's), K that ends in a stage of one, two,
-/// three and no instructions; more tiles than run at once; then the models' first three stages as
+/// three and no instructions; more tiles than run at once; then the models' stages as
 /// far as a kernel serves them.
 pub fn cases() -> Vec<Case> {
     let mut all = Vec::new();
     for (model, (name, width)) in MODELS.into_iter().enumerate() {
-        for (stage, factor) in [1, 2, 4].into_iter().enumerate() {
+        for (stage, factor) in [1, 2, 4, 8].into_iter().enumerate() {
             let n = factor * width;
-            // Not of the first stages of tiny, small and base+, nor of large's third.
-            if !GemmLayerNormKernels::supports(n, 4 * n) {
+            // Not of the first stages of tiny, small and base+.
+            if !served(n, 4 * n) {
                 continue;
             }
             let mut add = |name, m, k, in_place| {
@@ -67,7 +72,7 @@ pub fn cases() -> Vec<Case> {
             add("odd", 300, n, true);
             add("many", 65_537_usize.div_ceil(factor), 80, false);
             add("many", 65_537_usize.div_ceil(factor), n, true);
-            let tokens = [65_536, 16_384, 4096][stage];
+            let tokens = [65_536, 16_384, 4096, 1024][stage];
             add(name, tokens, n, true);
             add(name, tokens, 4 * n, false);
         }
@@ -141,7 +146,7 @@ impl Data {
 
 /// Places out of `length`: the first, the last, and in odd steps between, so that rows of every
 /// place in a tile and every offset are among them.
-fn sample(length: usize) -> Vec<usize> {
+pub fn sample(length: usize) -> Vec<usize> {
     let mut places: Vec<usize> = (0..length).step_by((length / SAMPLE) | 1).collect();
     if places.last() != Some(&(length - 1)) {
         places.push(length - 1);
@@ -171,10 +176,15 @@ impl Came {
 
     /// The first element, of all, that is not near the other way's, in words.
     pub fn apart_from(&self, theirs: &Self) -> Option<String> {
-        let residual = [&self.residual, &theirs.residual].map(Vec::as_slice);
         let normed = [&self.normed, &theirs.normed].map(Vec::as_slice);
-        apart("the residual", residual, 4, floats, APART_ADDED)
+        self.residual_apart_from(theirs)
             .or_else(|| apart("the norm", normed, 2, halves, APART_NORMED))
+    }
+
+    /// The same of the residual alone.
+    pub fn residual_apart_from(&self, theirs: &Self) -> Option<String> {
+        let residual = [&self.residual, &theirs.residual].map(Vec::as_slice);
+        apart("the residual", residual, 4, floats, APART_ADDED)
     }
 }
 
@@ -219,7 +229,7 @@ mod tests {
         for (at, case) in all.iter().enumerate() {
             assert!(all[..at].iter().all(|other| other.title() != case.title()), "{case:?}");
             let [_, n, k] = case.sizes;
-            assert!(GemmLayerNormKernels::supports(n, k), "{case:?}");
+            assert!(served(n, k), "{case:?}");
             assert!(!case.in_place || n == k, "{case:?}");
         }
         let small = |case: &&Case| case.sizes[0] * case.sizes[1] <= 128_000;
@@ -227,7 +237,7 @@ mod tests {
             let mut small = all.iter().filter(small);
             assert!(small.any(|case| case.sizes[2] % 64 == rest), "{rest}");
         }
-        for n in [144, 192, 224, 288, 384, 448] {
+        for n in [144, 192, 224, 288, 384, 448, 576, 768, 896, 1152] {
             let of = |case: &&Case| case.sizes[1] == n;
             assert!(all.iter().filter(small).filter(of).any(|case| case.in_place), "{n}");
             assert!(all.iter().filter(small).filter(of).any(|case| !case.in_place), "{n}");

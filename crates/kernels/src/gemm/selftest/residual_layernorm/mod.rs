@@ -1,16 +1,17 @@
 /*!
 Cases of GEMM, residual add and LayerNorm: by cuBLASLt, then the LayerNorm's kernel; and on Hopper
-by each kernel that fuses both. Residual and norm are compared with float64 on the host, for a
+by each kernel that fuses both, or measures rows for a norm in the next matmul. Residual and norm are compared with float64 on the host, for a
 sample of rows; a fused kernel's also with all of cuBLASLt's. If N = K the norm's output also lies
 over the tokens, as in a trunk.
 */
 
 mod data;
+mod moments;
 
 use anyhow::{Context, Result};
 use zerocopy::IntoBytes;
 
-use super::super::{GemmLayerNormKernels, GemmLayerNormOperands};
+use super::super::{GemmLayerNormKernels, GemmLayerNormOperands, GemmMomentsKernels};
 use crate::HieraKernels;
 use crate::selftest::{Bench, Checked, Limits, POISON, Planned, row};
 use cuda::Element;
@@ -34,17 +35,20 @@ const LINE: usize = 128;
 pub(super) struct Cases {
     kernels: HieraKernels,
     fused: Option<GemmLayerNormKernels>,
+    moments: Option<GemmMomentsKernels>,
     cases: Vec<Planned<Case>>,
 }
 
 impl Cases {
     pub fn new(bench: &Bench, kernels: &HieraKernels) -> Self {
         let fused = GemmLayerNormKernels::load_if_supported(bench.gpu, |_, _| true);
+        let moments = GemmMomentsKernels::load_if_supported(bench.gpu, |_, _| true);
         let cases = bench.planned(data::cases(), |Case { sizes: [m, n, k], .. }| {
             let names = fused.iter().flat_map(|fused| fused.names(*n, *k)).count();
-            (m * n, bench.theirs() + names)
+            let measuring = moments.iter().flat_map(|kernels| kernels.names(*n, *k)).count();
+            (m * n, bench.theirs() + names + measuring)
         });
-        Self { kernels: kernels.clone(), fused, cases }
+        Self { kernels: kernels.clone(), fused, moments, cases }
     }
 
     /// A row for each case and implementation.
@@ -85,6 +89,11 @@ impl Cases {
             let one = |stream: &Stream| setting.one(self.fused.as_ref(), name, stream);
             let checked = setting.check(bench, theirs.as_ref(), one);
             found(name, None, checked.map(|(checked, _)| checked));
+        }
+        let measuring = self.moments.as_ref();
+        for name in measuring.into_iter().flat_map(|kernels| kernels.names(n, k)) {
+            let checked = setting.check_moments(bench, measuring, name, theirs.as_ref());
+            found(name, None, checked);
         }
     }
 }
