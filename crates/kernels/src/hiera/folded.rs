@@ -221,7 +221,10 @@ impl FoldPlan {
         let made: Vec<_> = blocks.par_iter().zip(&used).map(fold).collect();
         for (places, made) in self.places.iter_mut().zip(&made) {
             for (place, made) in places.iter_mut().zip(made) {
-                *place = place.take().filter(|_| made.is_some());
+                if let (Some(fold), None) = (&place, made) {
+                    log::warn!("{} is not folded everywhere: f16 is too small", fold.what());
+                    *place = None;
+                }
             }
         }
         made
