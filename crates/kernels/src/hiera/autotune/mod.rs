@@ -23,9 +23,8 @@ use super::alternatives::Alternatives;
 use super::executor::{TrunkExecutor, TrunkSource};
 use super::folded::Fold;
 use super::gemm::GemmImpl;
-use super::kernel_names::autotuned_kernels;
 use crate::attention::AttentionKernels;
-use cuda::cublaslt::{Choice, Choices, Matmul};
+use cuda::cublaslt::Choices;
 use cuda::{Capturable, CapturedGraph, Event, Gpu, MemoryTag, Stream, View};
 use trials::{Clock, Trials, tune_algorithm, tune_fused, tune_kernels, tune_pdl};
 use vos::noise::Noise;
@@ -164,7 +163,7 @@ pub fn autotune(gpu: &Gpu, source: &TrunkSource, within: Duration) -> Result<Cho
     let fuse = |kernel: &str, fused| executor.fused().fuse(kernel, fused);
     let separate = tune_fused(&mut trials, &executor.fused().names(), fuse)?;
     // Last, as it depends on the chosen kernels.
-    let pdl = tune_pdl(&mut trials, executor.can_use_pdl(), |kinds| {
+    tune_pdl(&mut trials, executor.can_use_pdl(), |kinds| {
         executor.use_pdl(kinds);
     })?;
     let us = trials.before_and_after(&mut first)?;
@@ -175,21 +174,7 @@ pub fn autotune(gpu: &Gpu, source: &TrunkSource, within: Duration) -> Result<Cho
             within.as_secs()
         );
     }
-    let kernel_of =
-        |shape| executor.gemm_impls().find(|gemm| gemm.shape() == shape).and_then(GemmImpl::kernel);
-    let choice = |gemm: &Matmul| Choice {
-        shape: gemm.shape(),
-        algorithm: gemm.chosen(),
-        of: gemm.candidates(),
-        kernel: kernel_of(gemm.shape()).map(str::to_owned),
-    };
-    let products = executor.cublaslt().map(choice).collect();
-    let library = executor.library().to_string();
-    let kernels = autotuned_kernels(gpu).into_iter().map(str::to_owned).collect();
-    let device = gpu.facts().name.clone();
-    let separate = separate.into_iter().map(str::to_owned).collect();
-    let folds = executor.folds().filter_map(Fold::choice).collect();
-    Ok(Choices { library, device, us, products, pdl, kernels, separate, folds })
+    Ok(executor.choices(gpu, us, &separate))
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use crate::hiera::block::{Block, BlockAttention};
 use crate::hiera::folded::Fold;
 use crate::hiera::fused::FusedPlaces;
 use crate::hiera::gemm::GemmImpl;
-use cuda::cublaslt::{Matmul, PdlKernels};
+use crate::hiera::kernel_names::autotuned_kernels;
+use cuda::cublaslt::{Choice, Choices, Matmul, PdlKernels};
 use cuda::{Gpu, LaunchMode};
 
 impl TrunkExecutor {
@@ -83,5 +84,35 @@ impl TrunkExecutor {
     pub(in crate::hiera) fn grow_workspace(&mut self, gpu: &Gpu) -> Result<()> {
         self.workspace = workspace(gpu, self.cublaslt().map(Matmul::most_workspace_bytes).max())?;
         Ok(())
+    }
+
+    /// What is chosen now, for the manifest; `us` as there, and `separate` the kernels of whole
+    /// blocks and attention halves that are not used.
+    pub(in crate::hiera) fn choices(
+        &self,
+        gpu: &Gpu,
+        us: [f64; 2],
+        separate: &[&'static str],
+    ) -> Choices {
+        let kernel_of = |shape| {
+            let gemm = self.gemm_impls().find(|gemm| gemm.shape() == shape);
+            gemm.and_then(GemmImpl::kernel).map(str::to_owned)
+        };
+        let choice = |gemm: &Matmul| Choice {
+            shape: gemm.shape(),
+            algorithm: gemm.chosen(),
+            of: gemm.candidates(),
+            kernel: kernel_of(gemm.shape()),
+        };
+        Choices {
+            library: self.library().to_string(),
+            device: gpu.facts().name.clone(),
+            us,
+            products: self.cublaslt().map(choice).collect(),
+            pdl: self.pdl.get(),
+            kernels: autotuned_kernels(gpu).into_iter().map(str::to_owned).collect(),
+            separate: separate.iter().copied().map(str::to_owned).collect(),
+            folds: self.folds().filter_map(Fold::choice).collect(),
+        }
     }
 }

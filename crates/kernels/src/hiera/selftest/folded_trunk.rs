@@ -21,7 +21,8 @@ use vos::bundle::trunk::HieraBlock;
 /// With the first kernels of several, which begin early; a kernel computes whole blocks where it
 /// can.
 const FOLDED: [&str; 2] = ["trunk whole, folded norms", "trunk whole, norms apart"];
-/// With the last kernels, in order, and no kernel of whole blocks: more norms are folded.
+/// With the last kernels, in order, and no kernel of whole blocks: more norms are folded. Then the
+/// same by choices, as a manifest has them.
 const SEPARATE: &str = "trunk whole, folded norms, other separate kernels";
 /// As the first.
 const OFF_ZERO: [&str; 2] =
@@ -54,13 +55,7 @@ pub(super) fn judge(bench: &Bench, model: &Model, source: &TrunkSource, first: &
         }
     };
     report(FOLDED, in_turn(bench, source, first));
-    let separate = laid_out(bench, source).and_then(|alone| {
-        let executor = &alone.executor;
-        executor.use_fused_blocks(false);
-        executor.use_custom_kernels(true);
-        ensure!(executor.fold_norms(Some(true)) > 0, "no norm can be folded");
-        held_to(bench, &alone, first)
-    });
+    let separate = by_choices(bench, source, first);
     bench.found(row(SEPARATE, model.name, separate));
     let drawn = Drawn::new(bench.seed, source.blocks, OFFSET);
     let source = &TrunkSource { weights: &drawn.blocks(source.blocks), ..*source };
@@ -80,6 +75,24 @@ fn held_to(bench: &Bench, alone: &StandaloneTrunk, first: &[f32]) -> Result<Chec
     let mut found = Vec::new();
     let checked = check(bench, alone, &mut found)?;
     alike(&found, first).map(|()| checked)
+}
+
+/// What is chosen gives the same numbers where it is read from choices.
+fn by_choices(bench: &Bench, source: &TrunkSource, first: &[f32]) -> Result<Checked> {
+    let alone = laid_out(bench, source)?;
+    let executor = &alone.executor;
+    executor.use_fused_blocks(false);
+    executor.use_custom_kernels(true);
+    ensure!(executor.fold_norms(Some(true)) > 0, "no norm can be folded");
+    let (mut tried, mut found) = (Vec::new(), Vec::new());
+    check(bench, &alone, &mut tried)?;
+    alike(&tried, first)?;
+    let choices = executor.choices(bench.gpu, [1.0; 2], &executor.fused().names());
+    drop(alone);
+    let chosen = laid_out(bench, &TrunkSource { choices: Some(&choices), ..*source })?;
+    let checked = check(bench, &chosen, &mut found)?;
+    ensure!(found == tried, "the kernels of the choices give other numbers");
+    Ok(checked)
 }
 
 /// Folded norms and norms apart, with this crate's other kernels.

@@ -270,21 +270,20 @@ pub(super) fn tune_fused<C: Clock>(
     Ok(lost)
 }
 
-/// Tries each set of the kinds that `can` use PDL; `apply` sets one.
+/// Tries each set of the kinds that `can` use PDL; `apply` sets one, at last the best.
 pub(super) fn tune_pdl<C: Clock>(
     trials: &mut Trials<'_, C>,
     can: PdlKernels,
     apply: impl Fn(PdlKernels),
-) -> Result<PdlKernels> {
+) -> Result<()> {
     let sets: Vec<PdlKernels> = can.subsets().collect();
     let choose = |at: usize| {
         apply(sets[at]);
         Ok(())
     };
     let found = trials.try_all("kernels with PDL", sets.len(), choose)?;
-    let best = found.won.map_or_else(PdlKernels::default, |won| sets[won]);
-    apply(best);
-    Ok(best)
+    apply(found.won.map_or_else(PdlKernels::default, |won| sets[won]));
+    Ok(())
 }
 
 /// The shortest of some replays, µs.
