@@ -109,6 +109,7 @@ constexpr int TURNED = 2;                  // queries and keys; values are not
 enum Source { TOKENS, SUMS, FEATURES };
 constexpr int PROJECT_WARPS = 12, PROJECT_THREADS = PROJECT_WARPS * 32;
 constexpr int GROUPS = 2, PROJECT_TOKENS = GROUPS * ROWS;
+constexpr int TOKENS_OF_LANE = PROJECT_TOKENS / 8, TURNS_AHEAD = 3;
 /// Halves of a channel's tokens in shared memory, and two more: an odd number of words.
 constexpr int CHANNEL = PROJECT_TOKENS + 2;
 constexpr u32 BEHIND = PROJECT_TOKENS * PITCH, PROJECT_SHARED = BEHIND + COLUMNS * CHANNEL * 2;
@@ -203,41 +204,51 @@ class Projection {
         }
     }
 
-    /// Stores columns 4 (lane % 4) to 4 (lane % 4) + 3 of a pair of tiles of all tokens, turned.
+    /// Stores columns 4 (lane % 4) to 4 (lane % 4) + 3 of a pair of tiles of all tokens, turned. The
+    /// angles of TURNS_AHEAD tokens are under way: each load alone would wait for the cache.
     __device__ __forceinline__ void store(const ProjectProblem& p, const Sums (&sums)[GROUPS][2],
                                           int pair) const {
         int section = pair / PAIRED, column = pair % PAIRED * TILE + (lane & 3) * 4;
+        f16* out = p.out + section * tokens * COLUMNS + column;
+        float4 ring[TURNS_AHEAD][2];
 #pragma unroll
-        for (int g = 0; g < GROUPS; g++)
+        for (int n = 0; n < TURNS_AHEAD; n++)
+            if (section < TURNED) load_turns(ring[n], p, n, column);
 #pragma unroll
-            for (int m = 0; m < 2; m++)
+        for (int n = 0; n < TOKENS_OF_LANE; n++) {
+            int g = n / 4, m = n / 2 % 2, i = n % 2;
+            float low[4], high[4];
 #pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    int token = first + g * ROWS + m * 16 + i * 8 + (lane >> 2);
-                    if (token >= tokens) continue;
-                    float low[4], high[4];
+            for (int c = 0; c < 4; c++)
+                low[c] = sums[g][0][m][c / 2][i * 2 + c % 2], high[c] = sums[g][1][m][c / 2][i * 2 + c % 2];
+            if (section < TURNED) {
+                float4(&turns)[2] = ring[n % TURNS_AHEAD];
 #pragma unroll
-                    for (int c = 0; c < 4; c++)
-                        low[c] = sums[g][0][m][c / 2][i * 2 + c % 2],
-                        high[c] = sums[g][1][m][c / 2][i * 2 + c % 2];
-                    if (section < TURNED) {
-                        int row = (u32)token / (u32)p.grid;
-                        int place = column < TURNING ? token - row * p.grid : row;
-                        const float* turns = (const float*)(p.turns + place * TURNING + column % TURNING);
-#pragma unroll
-                        for (int c = 0; c < 4; c += 2) {
-                            float4 two = load_floats(turns + c * 2);
-                            float a = low[c], b = low[c + 1];
-                            low[c] = a * two.x - high[c] * two.y, high[c] = a * two.y + high[c] * two.x;
-                            low[c + 1] = b * two.z - high[c + 1] * two.w;
-                            high[c + 1] = b * two.w + high[c + 1] * two.z;
-                        }
-                    }
-                    f16* to = p.out + (section * tokens + token) * COLUMNS + column;
-                    store_halves(to, make_uint2(to_f16x2(low[0], low[1]), to_f16x2(low[2], low[3])));
-                    store_halves(to + PARTNER,
-                                 make_uint2(to_f16x2(high[0], high[1]), to_f16x2(high[2], high[3])));
+                for (int c = 0; c < 4; c += 2) {
+                    float4 two = turns[c / 2];
+                    float a = low[c], b = low[c + 1];
+                    low[c] = a * two.x - high[c] * two.y, high[c] = a * two.y + high[c] * two.x;
+                    low[c + 1] = b * two.z - high[c + 1] * two.w;
+                    high[c + 1] = b * two.w + high[c + 1] * two.z;
                 }
+                if (n + TURNS_AHEAD < TOKENS_OF_LANE) load_turns(turns, p, n + TURNS_AHEAD, column);
+            }
+            int token = token_of(n);
+            if (token >= tokens) continue;
+            f16* to = out + token * COLUMNS;
+            store_halves(to, make_uint2(to_f16x2(low[0], low[1]), to_f16x2(low[2], low[3])));
+            store_halves(to + PARTNER, make_uint2(to_f16x2(high[0], high[1]), to_f16x2(high[2], high[3])));
+        }
+    }
+    /// The lane's n-th token of the block.
+    __device__ __forceinline__ int token_of(int n) const { return first + n * 8 + (lane >> 2); }
+    /// Cosines and sines of four columns of a token; of the last one if there is no such token.
+    __device__ __forceinline__ void load_turns(float4 (&turns)[2], const ProjectProblem& p, int n,
+                                               int column) const {
+        int token = token_of(n) < tokens ? token_of(n) : tokens - 1;
+        int row = (u32)token / (u32)p.grid, place = column < TURNING ? token - row * p.grid : row;
+        const float* from = (const float*)(p.turns + place * TURNING + column % TURNING);
+        turns[0] = load_floats(from), turns[1] = load_floats(from + 4);
     }
 
 public:
