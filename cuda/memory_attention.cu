@@ -21,7 +21,8 @@ T tokens; sm 80 on.
 A warp normalises two tokens at a time, in place in shared memory. Then it multiplies all tokens of
 the block by 32 columns, 16 and their partners 128 behind: so a lane has both of each pair. Packed
 weights (repvit.cuh) go from the L2 cache to registers, of which AHEAD steps are under way; the first
-of them before anything is read that an earlier launch wrote.
+of them before anything is read that an earlier launch wrote. Where a block has so few columns that
+warps would idle, as with queries alone, two warps share 32 columns and half of the tokens go to each.
 
 By count, of an H200 at 1024 pixels: 128 blocks, each with half of the 768 columns, read 256 KB each,
 5 us at 50 bytes a ns and multiprocessor.
@@ -109,6 +110,7 @@ constexpr int TURNED = 2;                  // queries and keys; values are not
 enum Source { TOKENS, SUMS, FEATURES };
 constexpr int PROJECT_WARPS = 12, PROJECT_THREADS = PROJECT_WARPS * 32;
 constexpr int GROUPS = 2, PROJECT_TOKENS = GROUPS * ROWS;
+constexpr int TURNS_AHEAD = 3;
 /// Halves of a channel's tokens in shared memory, and two more: an odd number of words.
 constexpr int CHANNEL = PROJECT_TOKENS + 2;
 constexpr u32 BEHIND = PROJECT_TOKENS * PITCH, PROJECT_SHARED = BEHIND + COLUMNS * CHANNEL * 2;
@@ -129,6 +131,7 @@ struct ProjectProblem {
 
 class Projection {
     int warp, lane, first, tokens;
+    int own_first;       // the warp's first token
     u32 shared, behind;  // tokens, and what is added to them or features
 
     __device__ __forceinline__ static void load_step(u32 (&b)[2][4], const f16* from) {
@@ -203,41 +206,89 @@ class Projection {
         }
     }
 
-    /// Stores columns 4 (lane % 4) to 4 (lane % 4) + 3 of a pair of tiles of all tokens, turned.
-    __device__ __forceinline__ void store(const ProjectProblem& p, const Sums (&sums)[GROUPS][2],
+    /// Stores columns 4 (lane % 4) to 4 (lane % 4) + 3 of a pair of tiles of all tokens, turned. The
+    /// angles of TURNS_AHEAD tokens are under way: each load alone would wait for the cache.
+    template <int OWN>
+    __device__ __forceinline__ void store(const ProjectProblem& p, const Sums (&sums)[OWN][2],
                                           int pair) const {
+        constexpr int TOKENS_OF_LANE = OWN * ROWS / 8;
         int section = pair / PAIRED, column = pair % PAIRED * TILE + (lane & 3) * 4;
+        f16* out = p.out + section * tokens * COLUMNS + column;
+        float4 ring[TURNS_AHEAD][2];
 #pragma unroll
-        for (int g = 0; g < GROUPS; g++)
+        for (int n = 0; n < TURNS_AHEAD; n++)
+            if (section < TURNED) load_turns(ring[n], p, n, column);
 #pragma unroll
-            for (int m = 0; m < 2; m++)
+        for (int n = 0; n < TOKENS_OF_LANE; n++) {
+            int g = n / 4, m = n / 2 % 2, i = n % 2;
+            float low[4], high[4];
 #pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    int token = first + g * ROWS + m * 16 + i * 8 + (lane >> 2);
-                    if (token >= tokens) continue;
-                    float low[4], high[4];
+            for (int c = 0; c < 4; c++)
+                low[c] = sums[g][0][m][c / 2][i * 2 + c % 2], high[c] = sums[g][1][m][c / 2][i * 2 + c % 2];
+            if (section < TURNED) {
+                float4(&turns)[2] = ring[n % TURNS_AHEAD];
 #pragma unroll
-                    for (int c = 0; c < 4; c++)
-                        low[c] = sums[g][0][m][c / 2][i * 2 + c % 2],
-                        high[c] = sums[g][1][m][c / 2][i * 2 + c % 2];
-                    if (section < TURNED) {
-                        int row = (u32)token / (u32)p.grid;
-                        int place = column < TURNING ? token - row * p.grid : row;
-                        const float* turns = (const float*)(p.turns + place * TURNING + column % TURNING);
-#pragma unroll
-                        for (int c = 0; c < 4; c += 2) {
-                            float4 two = load_floats(turns + c * 2);
-                            float a = low[c], b = low[c + 1];
-                            low[c] = a * two.x - high[c] * two.y, high[c] = a * two.y + high[c] * two.x;
-                            low[c + 1] = b * two.z - high[c + 1] * two.w;
-                            high[c + 1] = b * two.w + high[c + 1] * two.z;
-                        }
-                    }
-                    f16* to = p.out + (section * tokens + token) * COLUMNS + column;
-                    store_halves(to, make_uint2(to_f16x2(low[0], low[1]), to_f16x2(low[2], low[3])));
-                    store_halves(to + PARTNER,
-                                 make_uint2(to_f16x2(high[0], high[1]), to_f16x2(high[2], high[3])));
+                for (int c = 0; c < 4; c += 2) {
+                    float4 two = turns[c / 2];
+                    float a = low[c], b = low[c + 1];
+                    low[c] = a * two.x - high[c] * two.y, high[c] = a * two.y + high[c] * two.x;
+                    low[c + 1] = b * two.z - high[c + 1] * two.w;
+                    high[c + 1] = b * two.w + high[c + 1] * two.z;
                 }
+                if (n + TURNS_AHEAD < TOKENS_OF_LANE) load_turns(turns, p, n + TURNS_AHEAD, column);
+            }
+            int token = token_of(n);
+            if (token >= tokens) continue;
+            f16* to = out + token * COLUMNS;
+            store_halves(to, make_uint2(to_f16x2(low[0], low[1]), to_f16x2(low[2], low[3])));
+            store_halves(to + PARTNER, make_uint2(to_f16x2(high[0], high[1]), to_f16x2(high[2], high[3])));
+        }
+    }
+    /// The lane's n-th token.
+    __device__ __forceinline__ int token_of(int n) const { return own_first + n * 8 + (lane >> 2); }
+    /// Cosines and sines of four columns of a token; of the last one if there is no such token.
+    __device__ __forceinline__ void load_turns(float4 (&turns)[2], const ProjectProblem& p, int n,
+                                               int column) const {
+        int token = token_of(n) < tokens ? token_of(n) : tokens - 1;
+        int row = (u32)token / (u32)p.grid, place = column < TURNING ? token - row * p.grid : row;
+        const float* from = (const float*)(p.turns + place * TURNING + column % TURNING);
+        turns[0] = load_floats(from), turns[1] = load_floats(from + 4);
+    }
+
+    /// Multiplies OWN groups of tokens by the warp's pairs of tiles, and stores the products. `own`:
+    /// the first pair's weights, of which the ring has the first steps.
+    template <int OWN>
+    __device__ __forceinline__ void multiply_pairs(const ProjectProblem& p, int from, int end, const f16* own,
+                                                   u32 (&ring)[AHEAD][2][4]) const {
+        u32 left = left_of(shared + (own_first - first) * PITCH, PITCH, lane);
+#pragma unroll 1
+        for (int pair = from; pair < end; pair += PROJECT_WARPS, own += PROJECT_WARPS * PAIR) {
+            Sums sums[OWN][2];
+#pragma unroll
+            for (int t = 0; t < 2; t++) {
+                float4 with = load_floats(p.bias + pair / PAIRED * COLUMNS + t * PARTNER +
+                                          pair % PAIRED * TILE + (lane & 3) * 4);
+#pragma unroll
+                for (int g = 0; g < OWN; g++) begin(sums[g][t], with);
+            }
+#pragma unroll 1
+            for (int step = 0; step < STEPS; step += AHEAD) {
+                // The steps that follow: at the end those of the warp's next pair of tiles.
+                bool last = step + AHEAD == STEPS, more = !last || pair + PROJECT_WARPS < end;
+                const f16* next = own + (last ? (PROJECT_WARPS - 1) * PAIR : 0) + (step + AHEAD) * 2 * PACKED;
+#pragma unroll
+                for (int i = 0; i < AHEAD; i++) {
+#pragma unroll
+                    for (int g = 0; g < OWN; g++) {
+                        u32 a[2][4];
+                        load_left(a, left + g * ROWS * PITCH + (step + i) * 32, PITCH);
+                        multiply(sums[g][0], a, ring[i][0]), multiply(sums[g][1], a, ring[i][1]);
+                    }
+                    if (more) load_step(ring[i], next + i * 2 * PACKED);
+                }
+            }
+            store(p, sums, pair);
+        }
     }
 
 public:
@@ -245,7 +296,11 @@ public:
         warp = threadIdx.x >> 5, lane = threadIdx.x & 31, shared = memory, behind = memory + BEHIND;
         first = blockIdx.x * PROJECT_TOKENS, tokens = p.grid * p.grid;
         int pairs = p.sections * PAIRED;
-        int from = pairs * blockIdx.y / gridDim.y + warp, end = pairs * (blockIdx.y + 1) / gridDim.y;
+        int from = pairs * blockIdx.y / gridDim.y, end = pairs * (blockIdx.y + 1) / gridDim.y;
+        // Of few pairs each goes to several warps, a group of tokens to each.
+        bool shared_pairs = (end - from) * GROUPS <= PROJECT_WARPS;
+        own_first = first + (shared_pairs ? warp % GROUPS * ROWS : 0);
+        from += shared_pairs ? warp / GROUPS : warp;
         const f16* own = p.weight + from * PAIR + lane * 8;
         u32 ring[AHEAD][2][4];
 #pragma unroll
@@ -271,35 +326,8 @@ public:
         for (int row = warp * 2; row < PROJECT_TOKENS; row += PROJECT_WARPS * 2)
             normalize_rows(p, row, weight, bias);
         block_barrier();
-        u32 left = left_of(shared, PITCH, lane);
-#pragma unroll 1
-        for (int pair = from; pair < end; pair += PROJECT_WARPS, own += PROJECT_WARPS * PAIR) {
-            Sums sums[GROUPS][2];
-#pragma unroll
-            for (int t = 0; t < 2; t++) {
-                float4 with = load_floats(p.bias + pair / PAIRED * COLUMNS + t * PARTNER +
-                                          pair % PAIRED * TILE + (lane & 3) * 4);
-#pragma unroll
-                for (int g = 0; g < GROUPS; g++) begin(sums[g][t], with);
-            }
-#pragma unroll 1
-            for (int step = 0; step < STEPS; step += AHEAD) {
-                // The steps that follow: at the end those of the warp's next pair of tiles.
-                bool last = step + AHEAD == STEPS, more = !last || pair + PROJECT_WARPS < end;
-                const f16* next = own + (last ? (PROJECT_WARPS - 1) * PAIR : 0) + (step + AHEAD) * 2 * PACKED;
-#pragma unroll
-                for (int i = 0; i < AHEAD; i++) {
-#pragma unroll
-                    for (int g = 0; g < GROUPS; g++) {
-                        u32 a[2][4];
-                        load_left(a, left + g * ROWS * PITCH + (step + i) * 32, PITCH);
-                        multiply(sums[g][0], a, ring[i][0]), multiply(sums[g][1], a, ring[i][1]);
-                    }
-                    if (more) load_step(ring[i], next + i * 2 * PACKED);
-                }
-            }
-            store(p, sums, pair);
-        }
+        if (shared_pairs) multiply_pairs<1>(p, from, end, own, ring);
+        else multiply_pairs<GROUPS>(p, from, end, own, ring);
     }
 };
 

@@ -137,6 +137,19 @@ public:
             if (i < chunks) fetch_rows(p, shared + i * STAGE);
             copies_commit();
         }
+        // The residual, too, which would else be waited for behind the matmul.
+        uint2 residual[GROUPS][2][4];
+        auto token_of = [&](int g, int n) { return top + g * ROWS + n * 8 + (lane >> 2); };
+        if (EPILOGUE == RESIDUAL)
+#pragma unroll
+            for (int g = 0; g < GROUPS; g++)
+#pragma unroll
+                for (int t = 0; t < 2; t++)
+#pragma unroll
+                    for (int n = 0; n < 4; n++) {
+                        int token = token_of(g, n) < p.rows ? token_of(g, n) : p.rows - 1;
+                        residual[g][t][n] = load_halves(p.residual + token * p.columns + own + t * TILE);
+                    }
         u32 stage = shared, next = shared + (STAGES - 1) * STAGE, end = shared + STAGES * STAGE;
 #pragma unroll 1
         for (int chunk = 0; chunk < chunks; chunk++) {
@@ -156,13 +169,7 @@ public:
                 int from = top + g * ROWS, at = own + t * TILE;
                 if (EPILOGUE == RESIDUAL)
 #pragma unroll
-                    for (int m = 0; m < 2; m++)
-#pragma unroll
-                        for (int i = 0; i < 2; i++) {
-                            int token = from + m * 16 + i * 8 + (lane >> 2);
-                            if (token < p.rows)
-                                add_token(sums[g][t], m, i, load_halves(p.residual + token * p.columns + at));
-                        }
+                    for (int n = 0; n < 4; n++) add_token(sums[g][t], n / 2, n % 2, residual[g][t][n]);
                 each_token(sums[g][t], lane, act, [&](int token, int, uint2 halves) {
                     if (from + token < p.rows) store_halves(p.out + (from + token) * p.columns + at, halves);
                 });

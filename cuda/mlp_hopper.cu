@@ -4,9 +4,14 @@ is ReLU (memory attention, 2048 hidden columns) or GELU (the memory encoder's Co
 1024). Behind it, where asked for, the projection of that sum to the 64 columns of a memory, plus
 what a memory has of an object that is not there; the sum itself is not stored then.
 
+Of memory attention x may be tokens without their LayerNorm, which is r then, too: U norm(x) + u has
+the norm's scale and shift of a token, s and t, behind the matmul: s (U x) + t (U 1) + u. U then has
+the norm's weights in it, u its bias. x is not rounded a second time. The result may be normalised,
+too.
+
 | kernel     | M, N, K                                       | tile of T | cluster | threads | stages | shared bytes |
 |------------|-----------------------------------------------|-----------|---------|---------|--------|--------------|
-| mlp_hopper | T, hidden, 256; T, 256, hidden; or T, 64, 256 | 144       | 4       | 512     | 13     | 225 560      |
+| mlp_hopper | T, hidden, 256; T, 256, hidden; or T, 64, 256 | 144       | 4       | 512     | 13     | 226 728      |
 
 A cluster has 144 tokens, a block a quarter of the hidden columns. So a block reads a quarter of the
 weights, once, and x comes to all four blocks by multicast. All matmuls are transposed: rows of
@@ -17,7 +22,8 @@ Warpgroups have roles, and hand over by barriers in shared memory:
   - up (120 registers a thread): hidden columns in chunks of 64, from x and U; activates them in
     registers, and stores them as halves in one of two places.
   - down 0 and 1 (176): add a chunk's product with D to sums that stay in registers, each those of
-    128 columns. While they multiply chunk i, chunk i + 1 is activated.
+    128 columns. While they multiply chunk i, chunk i + 1 is activated. Where x needs its norm, they
+    first compute each token's mean and deviation, while up multiplies the first chunk.
   - loader (40): three of its threads bring stages of 64 x 64 weights by TMA, each to the ring of
     one of the other three. A stage has one reader, so that nobody waits for a phase of a barrier
     whose phase before it has not seen complete.
@@ -27,7 +33,8 @@ tiles of 64 rows, block b takes tile p ^ b as its p-th, keeps the first, and sen
 blocks b ^ p. It sends them as halves, which is half the traffic between multiprocessors. Each block
 then adds bias and residual to 64 columns of all tokens, and rounds them once. In shared memory they
 have the layout of the projection's right factor. The projection's sums are exchanged in the same
-way, 16 columns of a memory for each block.
+way, 16 columns of a memory for each block. For the result's norm, each block sends mean and squares
+of its 64 columns of a token to all four, which combine them (Chan).
 
 An estimate, not a measurement, for 4096 tokens and 116 blocks: 75 MFLOP a block with ReLU, 18 400
 cycles at 4096 FLOP a cycle, half of that with GELU. A chunk's 2300 cycles of the tensor cores need
@@ -37,7 +44,8 @@ the first weights, the first chunk's up and the last one's down alone (1150 cycl
 of sums a block.
 
 Tokens past the last are zeros, and are not stored. A block reads no residual but what it writes:
-the residual may be where the sum goes.
+the residual may be where the sum goes. So may x with its norm: a block stores behind its peers' sums,
+for which they had all of the cluster's tokens.
 
 Grid: ceil(T / 144) clusters of 4 blocks; hidden columns are a multiple of 256, 512 at least.
 */
@@ -64,7 +72,11 @@ class Mlp : MlpBlock {
 #pragma unroll 1
         for (int chunk = 0; chunk < p.chunks; chunk++) {
             const float* from = p.up_bias + hidden_of(p, chunk) + warp * 16 + (lane >> 2);
-            float bias[2] = {weight_float(from), weight_float(from + 8)};
+            float bias[2] = {weight_float(from), weight_float(from + 8)}, row_sums[2];
+            if (p.up_sums) {
+                const float* rows = p.up_sums + (from - p.up_bias);
+                row_sums[0] = weight_float(rows), row_sums[1] = weight_float(rows + 8);
+            }
             Sums sums;
             await(at);
             multiply<0>(sums, stage_at(at), shared);
@@ -86,8 +98,10 @@ class Mlp : MlpBlock {
             // The first two chunks wait for nobody.
             barrier_wait(shared + HIDDEN_EMPTY + (chunk & 1) * 8, ((u32)(chunk >> 1) & 1) ^ 1);
             u32 tile = tile_of_chunk(chunk);
-            if (p.gelu) store_hidden(tile, sums, bias, [](float x) { return gelu(x); });
-            else store_hidden(tile, sums, bias, [](float x) { return fmaxf(x, 0.0f); });
+            auto relu = [](float x) { return fmaxf(x, 0.0f); };
+            if (p.up_sums) store_hidden_of_norms(tile, sums, bias, row_sums, relu);
+            else if (p.gelu) store_hidden(tile, sums, bias, [](float x) { return gelu(x); });
+            else store_hidden(tile, sums, bias, relu);
             copies_publish();
         }
         announce(HIDDEN_FULL + (~p.chunks & 1) * 8);
@@ -99,6 +113,25 @@ class Mlp : MlpBlock {
 #pragma unroll
             for (int j = 0; j < 4; j++)
                 words[j] = to_f16x2(act(sum[j * 2] + bias[j & 1]), act(sum[j * 2 + 1] + bias[j & 1]));
+        });
+    }
+
+    /// The same where U x is that of tokens without their norms.
+    template <class Act>
+    __device__ __forceinline__ void store_hidden_of_norms(u32 tile, const Sums& sums, const float (&bias)[2],
+                                                          const float (&row_sums)[2], Act act) const {
+        u32 norms = shared + NORMS + (lane & 3) * 16;
+        barrier_wait(shared + NORMS_FULL, 0);
+        store_sums(tile, sums, [&](u32 (&words)[4], const float* sum, u32) {
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                // Scale and shift of two tokens.
+                float4 two = load_shared_floats(norms + j / 2 * 64);
+                words[j] = to_f16x2(
+                    act(fmaf(two.x, sum[j * 2], fmaf(two.y, row_sums[j & 1], bias[j & 1]))),
+                    act(fmaf(two.z, sum[j * 2 + 1], fmaf(two.w, row_sums[j & 1], bias[j & 1]))));
+            }
+            norms += 128;
         });
     }
 
@@ -230,15 +263,33 @@ class Mlp : MlpBlock {
         }
         if (pass.last) warp_barrier();
         else first_group_barrier();
+        if (p.norm_weight) return store_norms(p, tile);
         int unit = pass.last ? warp * 2 + (lane & 1) : thread & 7, row = pass.last ? lane >> 1 : thread >> 3;
         int columns = pass.last ? MLP_MEMORY : MLP_WIDTH;
         int column = unit * 8 + (pass.last ? 0 : (int)rank * PART);
 #pragma unroll
         for (int i = 0; i < MLP_TOKENS / 16; i++) {
             int token = i * 16 + row;
-            uint4 eight = shared_unit(tile + token * 128 + (u32)(unit ^ (token & 7)) * 16);
+            uint4 eight = shared_unit(unit_of_token(tile, token, unit));
             if (first + token < p.tokens)
                 store_unit(p.out + (long long)(first + token) * columns + column, eight);
+        }
+    }
+    /// Norms of the sum, whose 64 columns are in the tile.
+    __device__ __forceinline__ void store_norms(const MlpProblem& p, u32 tile) const {
+        int unit = thread & 7, column = (int)rank * PART + unit * 8;
+        float weight[8], bias[8];
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            weight[i] = weight_float(p.norm_weight + column + i),
+            bias[i] = weight_float(p.norm_bias + column + i);
+        send_shares(tile);
+        barrier_wait_for_peers(shared + SHARES_FULL, 0);
+#pragma unroll 3
+        for (int token = thread >> 3; token < MLP_TOKENS; token += 16) {
+            uint4 eight = normalized(unit_of_token(tile, token, unit), token, weight, bias);
+            if (first + token < p.tokens)
+                store_unit(p.out + (long long)(first + token) * MLP_WIDTH + column, eight);
         }
     }
 
@@ -278,6 +329,7 @@ public:
         } else {
             registers_claim<176>();
             pdl_wait();
+            if (p.up_sums) measure_tokens(role);
             Sums sums[2];
             sum_up(p, sums, role);
             cluster_barriers_known();
@@ -292,10 +344,11 @@ public:
 extern "C" __global__ void __cluster_dims__(MLP_CLUSTER, 1, 1) __launch_bounds__(MLP_THREADS, 1)
     mlp_hopper(const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap up,
                const __grid_constant__ TensorMap down, const __grid_constant__ TensorMap projection,
-               const __grid_constant__ TensorMap residual, const float* up_bias, const float* down_bias,
+               const __grid_constant__ TensorMap residual, const float* up_bias, const float* up_sums,
+               const float* down_bias, const float* norm_weight, const float* norm_bias,
                const float* memory_bias, const float* score, const float* absent, u16* out, int tokens,
                int chunks, int gelu) {
     extern __shared__ __align__(1024) unsigned char memory[];
-    Mlp().run({&x, &up, &down, &projection, &residual, up_bias, down_bias, memory_bias, score, absent, out,
-               tokens, chunks, gelu != 0}, shared_address(memory));
+    Mlp().run({&x, &up, &down, &projection, &residual, up_bias, down_bias, up_sums, norm_weight, norm_bias,
+               memory_bias, score, absent, out, tokens, chunks, gelu != 0}, shared_address(memory));
 }

@@ -43,6 +43,14 @@ __device__ __forceinline__ float weight_float(const float* from) {
 
 // ---- mlp ----
 
+/// The sum of a value in 8 or 16 neighbouring lanes.
+template <int LANES>
+__device__ __forceinline__ float sum_of_lanes(float x) {
+#pragma unroll
+    for (int mask = 1; mask < LANES; mask *= 2) x += float_from_lane(x, mask);
+    return x;
+}
+
 constexpr int MLP_TOKENS = 144, MLP_CLUSTER = 4, MLP_THREADS = 512;
 constexpr int MLP_WIDTH = 256, MLP_MEMORY = 64;  // columns of a token, of a memory
 // Rows and columns of a stage, hidden columns of a chunk.
@@ -51,6 +59,7 @@ constexpr u32 TILE = MLP_TOKENS * 128;           // bytes of 64 columns of all t
 constexpr u32 STAGE = PART * 128;
 // Accumulators of a thread for PART rows of weights and all tokens, which are sent eight at a time.
 constexpr int SUMS = MLP_TOKENS / 2, EIGHTS = SUMS / 8;
+constexpr float NORM_EPSILON = 1e-5f;
 // A memory's columns that a block makes are those of one warp's rows.
 static_assert(MLP_MEMORY / MLP_CLUSTER == 16 && MLP_WIDTH / MLP_CLUSTER == PART, "shares of a block");
 static_assert(MLP_TOKENS % 16 == 0 && TILE % 1024 == 0, "pairs of eight tokens, swizzled tiles");
@@ -58,15 +67,18 @@ static_assert(MLP_TOKENS % 16 == 0 && TILE % 1024 == 0, "pairs of eight tokens, 
 // The rings of up, down 0 and down 1: a chunk is four stages of the first, two of each other.
 constexpr int UP_STAGES = 7, DOWN_STAGES = 3, STAGES = UP_STAGES + 2 * DOWN_STAGES;
 
-// Offsets in shared memory: x, the rings, two chunks of hidden columns, the projection's weight.
+// Offsets in shared memory: x, the rings, two chunks of hidden columns, the projection's weight, two
+// floats of each token.
 constexpr u32 RINGS = MLP_WIDTH / 64 * TILE;
 constexpr u32 HIDDEN = RINGS + STAGES * STAGE;
 constexpr u32 PROJECTION = HIDDEN + 2 * TILE;
-constexpr u32 FULL = PROJECTION + STAGE, EMPTY = FULL + STAGES * 8;
+constexpr u32 NORMS = PROJECTION + STAGE;
+constexpr u32 FULL = NORMS + MLP_TOKENS * 8, EMPTY = FULL + STAGES * 8;
 constexpr u32 X_FULL = EMPTY + STAGES * 8, HIDDEN_FULL = X_FULL + 8, HIDDEN_EMPTY = HIDDEN_FULL + 16;
 constexpr u32 RESIDUAL_FULL = HIDDEN_EMPTY + 16, PROJECTION_FULL = RESIDUAL_FULL + 8;
 constexpr u32 SUMS_FULL = PROJECTION_FULL + 8, MEMORY_FULL = SUMS_FULL + 8;
-constexpr u32 mlp_hopper_shared = MEMORY_FULL + 8;
+constexpr u32 NORMS_FULL = MEMORY_FULL + 8, SHARES_FULL = NORMS_FULL + 8;
+constexpr u32 mlp_hopper_shared = SHARES_FULL + 8;
 static_assert(mlp_hopper_shared <= 232448, "shared memory of a block");
 // Where sums of three peers come, when nobody needs x and stages any more: of a tile, then of the
 // projection's 16 columns.
@@ -74,6 +86,9 @@ constexpr u32 OF_GROUP = 128 * 16, OF_WARP = 32 * 16;  // bytes of eight sums of
 constexpr u32 SUMS_BYTES = EIGHTS * OF_GROUP, MEMORY_BYTES = EIGHTS * OF_WARP;
 constexpr u32 CAME = 0, MEMORY_CAME = 3 * SUMS_BYTES;
 static_assert(MEMORY_CAME + 3 * MEMORY_BYTES <= HIDDEN, "room for the peers' sums");
+// Where each block's share of the tokens' norms comes, behind the same: two floats of a token.
+constexpr u32 SHARES_CAME = MEMORY_CAME, SHARE_BYTES = MLP_TOKENS * 8;
+static_assert(SHARES_CAME + MLP_CLUSTER * SHARE_BYTES <= HIDDEN, "room for the peers' shares");
 
 /// What a launch is given.
 struct MlpProblem {
@@ -83,6 +98,8 @@ struct MlpProblem {
     const TensorMap* projection;  // [64, 256]
     const TensorMap* residual;    // [tokens, 256]
     const float *up_bias, *down_bias;
+    const float* up_sums;                       // of U's rows; null without a norm of x
+    const float *norm_weight, *norm_bias;       // null without a norm of the result
     const float *memory_bias, *score, *absent;  // null without the projection
     u16* out;                                   // [tokens, 256], or [tokens, 64] with it
     int tokens;
@@ -218,6 +235,108 @@ protected:
         }
     }
 
+    /// Where a token has the unit-th eight of a tile's columns.
+    __device__ __forceinline__ static u32 unit_of_token(u32 tile, int token, int unit) {
+        return tile + token * 128 + (u32)(unit ^ (token & 7)) * 16;
+    }
+
+    // ---- norms ----
+
+    /// A unit's eight halves as floats.
+    __device__ __forceinline__ static void load_eight(float2* x, u32 place) {
+        uint4 unit = shared_unit(place);
+        x[0] = to_float2(unit.x), x[1] = to_float2(unit.y), x[2] = to_float2(unit.z), x[3] = to_float2(unit.w);
+    }
+    template <int PAIRS>
+    __device__ __forceinline__ static float total(const float2* x) {
+        float2 sum = x[0];
+#pragma unroll
+        for (int i = 1; i < PAIRS; i++) sum.x += x[i].x, sum.y += x[i].y;
+        return sum.x + sum.y;
+    }
+    template <int PAIRS>
+    __device__ __forceinline__ static float squares_about(float mean, const float2* x) {
+        float2 sum = {0.0f, 0.0f};
+#pragma unroll
+        for (int i = 0; i < PAIRS; i++) {
+            float one = x[i].x - mean, other = x[i].y - mean;
+            sum.x = fmaf(one, one, sum.x), sum.y = fmaf(other, other, sum.y);
+        }
+        return sum.x + sum.y;
+    }
+
+    /// Scale and shift of each token's norm, by the eight warps of the first two warpgroups. Sixteen
+    /// lanes have a token, each 16 of its columns; a warp takes three times two tokens at once.
+    __device__ __forceinline__ void measure_tokens(int group) const {
+        constexpr int AT_ONCE = 3;
+        static_assert(MLP_TOKENS % (16 * AT_ONCE) == 0, "the same work for all warps");
+        barrier_wait(shared + X_FULL, 0);
+        u32 tiles = shared + (lane >> 3 & 1) * (2 * TILE);
+#pragma unroll 1
+        for (int begin = (group * 4 + warp) * 2 + (lane >> 4); begin < MLP_TOKENS; begin += 16 * AT_ONCE) {
+            float2 x[AT_ONCE][8];
+            float mean[AT_ONCE], square[AT_ONCE];
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; i++)
+#pragma unroll
+                for (int t = 0; t < 2; t++)
+                    load_eight(x[i] + t * 4, unit_of_token(tiles + t * TILE, begin + i * 16, lane & 7));
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; i++)
+                mean[i] = sum_of_lanes<16>(total<8>(x[i])) * (1.0f / MLP_WIDTH);
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; i++)
+                square[i] = sum_of_lanes<16>(squares_about<8>(mean[i], x[i])) * (1.0f / MLP_WIDTH);
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; i++) {
+                float scale = reciprocal_root(square[i] + NORM_EPSILON);
+                if ((lane & 15) == 0)
+                    store_shared_pair(shared + NORMS + (begin + i * 16) * 8,
+                                      make_float2(scale, -mean[i] * scale));
+            }
+        }
+        announce(NORMS_FULL);
+    }
+
+    /// Sends this block's share of each token's norm to all blocks: mean of the tile's 64 columns and
+    /// squares about it. By the first warpgroup, as the next.
+    __device__ __forceinline__ void send_shares(u32 tile) const {
+        int unit = thread & 7;
+#pragma unroll 3
+        for (int token = thread >> 3; token < MLP_TOKENS; token += 16) {
+            float2 x[4];
+            load_eight(x, unit_of_token(tile, token, unit));
+            float mean = sum_of_lanes<8>(total<4>(x)) * (1.0f / PART);
+            float square = sum_of_lanes<8>(squares_about<4>(mean, x));
+            if (unit < MLP_CLUSTER)
+                send_two(shared + SHARES_CAME + rank * SHARE_BYTES + token * 8, make_float2(mean, square),
+                         shared + SHARES_FULL, (u32)unit);
+        }
+    }
+    /// A token's eight columns, normalised by what all blocks have of it.
+    __device__ __forceinline__ uint4 normalized(u32 place, int token, const float (&weight)[8],
+                                                const float (&bias)[8]) const {
+        float2 x[4], share[MLP_CLUSTER];
+        load_eight(x, place);
+#pragma unroll
+        for (int i = 0; i < MLP_CLUSTER; i++)
+            share[i] = shared_two(shared + SHARES_CAME + i * SHARE_BYTES + token * 8);
+        float mean = ((share[0].x + share[1].x) + (share[2].x + share[3].x)) * (1.0f / MLP_CLUSTER);
+        float square = (share[0].y + share[1].y) + (share[2].y + share[3].y);
+#pragma unroll
+        for (int i = 0; i < MLP_CLUSTER; i++) {
+            float apart = share[i].x - mean;
+            square = fmaf(apart * PART, apart, square);
+        }
+        float scale = reciprocal_root(square * (1.0f / MLP_WIDTH) + NORM_EPSILON);
+        u32 words[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            words[i] = to_f16x2(fmaf((x[i].x - mean) * scale, weight[i * 2], bias[i * 2]),
+                                fmaf((x[i].y - mean) * scale, weight[i * 2 + 1], bias[i * 2 + 1]));
+        return make_uint4(words[0], words[1], words[2], words[3]);
+    }
+
     // ---- barriers ----
 
     __device__ __forceinline__ void create_barriers(const MlpProblem& p) const {
@@ -229,6 +348,7 @@ protected:
             barrier_create(shared + HIDDEN_FULL + i * 8, 4);
             barrier_create(shared + HIDDEN_EMPTY + i * 8, 8);
         }
+        barrier_create(shared + NORMS_FULL, 8);
         auto of_bytes = [&](u32 barrier, u32 bytes) {
             barrier_create(shared + barrier, 1);
             barrier_expect(shared + barrier, bytes);
@@ -238,6 +358,7 @@ protected:
         of_bytes(RESIDUAL_FULL, TILE);
         of_bytes(SUMS_FULL, 3 * SUMS_BYTES);
         if (p.memory_bias) of_bytes(PROJECTION_FULL, STAGE), of_bytes(MEMORY_FULL, 3 * MEMORY_BYTES);
+        if (p.norm_weight) of_bytes(SHARES_FULL, MLP_CLUSTER * SHARE_BYTES);
         barriers_publish();
     }
 };

@@ -145,7 +145,7 @@ fn a_fault_in_the_mask_decoder_is_found() {
     }
 }
 
-/// Faults in a norm, a rotation, a sum, and in both matmuls of an MLP.
+/// Faults in a norm, a rotation, a sum, in both matmuls of an MLP, and in the norms around it.
 #[test]
 fn a_fault_in_the_memory_attention_is_found() {
     let Some(fakes) = shared() else { return };
@@ -157,6 +157,8 @@ fn a_fault_in_the_memory_attention_is_found() {
         ("attention_forgets_the_residual", "tokens"),
         ("hopper_mlp_has_no_relu", "tokens"),
         ("hopper_mlp_forgets_the_residual", "tokens"),
+        ("hopper_mlp_forgets_the_mean", "tokens"),
+        ("hopper_mlp_normalises_a_share_alone", "tokens"),
     ];
     let dir = tempfile::tempdir().unwrap();
     for (fault, of) in faults {

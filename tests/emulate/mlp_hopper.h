@@ -33,6 +33,9 @@ static void send_unit(u32 there, const u32 (&x)[4], u32 barrier) {
     }
 }
 static void first_group_barrier() { turn_join(1 + 16 * block_of(me->id), 128); }
+static float float_from_lane(float x, int mask) { return from_lane(x, mask); }
+static float4 load_shared_floats(u32 a) { return here(a), shared_value<float4>(a); }
+static void store_shared_pair(u32 a, float2 x) { here(a), store_shared_value(a, x, false); }
 static float weight_float(const float* from) { inside(read_only(from), 4); return *from; }
 #include "wgmma.cuh.attention"
 #include "mlp_hopper.cuh.mlp"

@@ -96,7 +96,9 @@ wrong memory_attention.cu.norm attention_norm_has_no_bias 'bias[i].x' 0.0f
 wrong memory_attention.cu.projection attention_turns_rows_as_columns 'column < TURNING' 'column >= TURNING'
 wrong memory_attention.cu.projection attention_forgets_positions 'load_halves(p.added + from)' 'make_uint2(0, 0)'
 wrong memory_attention_mlp.cu.gemm attention_mlp_has_no_relu 'fmaxf(x, 0.0f)' x
-wrong memory_attention_mlp.cu.gemm attention_forgets_the_residual 'load_halves(p.residual + token * p.columns + at)' 'make_uint2(0, 0)'
+wrong memory_attention_mlp.cu.gemm attention_forgets_the_residual 'load_halves(p.residual + token * p.columns + own + t * TILE)' 'make_uint2(0, 0)'
 wrong mlp_hopper.cu.mlp hopper_mlp_has_no_relu 'fmaxf(x, 0.0f)' x
+wrong mlp_hopper.cu.mlp hopper_mlp_forgets_the_mean 'fmaf(two.y, row_sums[j & 1], bias[j & 1])' 'bias[j & 1]'
+wrong mlp_hopper.cuh.mlp hopper_mlp_normalises_a_share_alone 'fmaf(apart * PART, apart, square)' square
 wrong mlp_hopper.cu.mlp hopper_mlp_forgets_the_residual 'pass.last ? 0 : words[j]' 0
 wrong mlp_hopper.cu.mlp hopper_mlp_of_score_0_is_present '*p.score <= 0.0f' '*p.score < 0.0f'

@@ -1,7 +1,7 @@
 /*!
 An MLP of tokens of 256 columns in one launch, on Hopper (`cuda/mlp_hopper.cu`): `residual + down
-act(up x + up_bias) + down_bias`, and behind it, where asked for, the projection to the columns of a
-memory. Its hidden columns are never in memory.
+act(up x + up_bias) + down_bias`, and behind it, where asked for, a LayerNorm or the projection to the
+columns of a memory. x may be tokens without their LayerNorm. Its hidden columns are never in memory.
 
 On other GPUs, and where its clusters do not run all at once, memory attention and memory encoder
 have kernels of their own.
@@ -65,7 +65,18 @@ pub(crate) struct MlpOperands<'a> {
     /// f16 `[tokens, 256]`, which may be the residual's memory; of a memory `[tokens, 64]`, which
     /// may not.
     pub out: &'a View,
+    pub norms: MlpNorms<'a>,
     pub memory: Option<MlpMemory<'a>>,
+}
+
+/// The LayerNorms around an MLP that its kernel computes; none are the default.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct MlpNorms<'a> {
+    /// f32 `[hidden]`, where x needs its norm: the sums of the rows of `up`. The norm's weights and
+    /// bias are in `up` then, and the activation is [`Activation::Relu`].
+    pub up_sums: Option<&'a View>,
+    /// f32 `[256]` both: the norm of the result, if not of a memory.
+    pub of_result: Option<&'a Affine>,
 }
 
 /// The projection behind an MLP.
@@ -121,14 +132,36 @@ impl HopperMlp {
     /// Hidden columns that the kernel does not take, views of another size or unaligned, or an
     /// error of the driver.
     pub fn enqueue(&self, operands: &MlpOperands<'_>, chain: &Chain<'_>) -> Result<()> {
-        let MlpOperands { tokens, hidden, activation, x, up, down, residual, out, ref memory } =
-            *operands;
+        let MlpOperands {
+            tokens,
+            hidden,
+            activation,
+            x,
+            up,
+            down,
+            residual,
+            out,
+            norms,
+            ref memory,
+        } = *operands;
         ensure!(
             hidden.is_multiple_of(CHUNK) && hidden >= LEAST_HIDDEN,
             "an MLP of {hidden} hidden columns; its kernel takes multiples of {CHUNK} from \
              {LEAST_HIDDEN} on"
         );
+        ensure!(
+            norms.up_sums.is_none() || activation == Activation::Relu,
+            "an MLP of tokens without their norm has ReLU"
+        );
+        ensure!(norms.of_result.is_none() || memory.is_none(), "a memory has no norm");
         let columns = if memory.is_some() { MEMORY } else { WIDTH };
+        if let Some(sums) = norms.up_sums {
+            need_exactly(sums, F32 * hidden, ALIGNMENT, "the sums of the rows of U")?;
+        }
+        if let Some(Affine { weight, bias }) = norms.of_result {
+            need_exactly(weight, F32 * WIDTH, ALIGNMENT, "the norm's weights")?;
+            need_exactly(bias, F32 * WIDTH, ALIGNMENT, "the norm's bias")?;
+        }
         need_exactly(&up.bias, F32 * hidden, ALIGNMENT, "the bias of the hidden columns")?;
         need_exactly(&down.bias, F32 * WIDTH, ALIGNMENT, "the bias")?;
         need_exactly(out, F16 * tokens * columns, ALIGNMENT, "'out'")?;
@@ -155,7 +188,10 @@ impl HopperMlp {
             Map(&projection),
             Map(&residual),
             View(&up.bias),
+            Optional(norms.up_sums),
             View(&down.bias),
+            Optional(norms.of_result.map(|norm| &norm.weight)),
+            Optional(norms.of_result.map(|norm| &norm.bias)),
             Optional(memory.map(|memory| &memory.product.bias)),
             Optional(memory.map(|memory| memory.score)),
             Optional(memory.map(|memory| memory.absent)),
@@ -169,7 +205,7 @@ impl HopperMlp {
         // to fit, and nothing outside of them is read. The kernel reads as many biases as were
         // measured above, of as many chunks as it needs, and stores only rows of `tokens`. `out`
         // may be the residual's memory: each block reads the elements that it writes before, and
-        // no others.
+        // no others. It may be x's: a cluster has read its tokens before one of its blocks stores.
         unsafe { self.0.launch((CLUSTER * clusters, 1, 1), &args, chain) }
     }
 }
@@ -189,6 +225,6 @@ mod tests {
         // Clusters of four that an H200 runs at once are 30.
         let clusters = [4096, 2304, 1024].map(|tokens: u32| tokens.div_ceil(TOKENS));
         assert_eq!(clusters, [29, 16, 8]);
-        assert_eq!((TOKENS, CHUNK, SHARED), (144, 256, 225_560));
+        assert_eq!((TOKENS, CHUNK, SHARED), (144, 256, 226_728));
     }
 }

@@ -35,6 +35,7 @@
     X(attention_forgets_the_residual) \
     X(hopper_mlp_has_no_relu) \
     X(hopper_mlp_forgets_the_residual) \
+    X(hopper_mlp_forgets_the_mean) X(hopper_mlp_normalises_a_share_alone) \
     X(hopper_mlp_of_score_0_is_present) \
     X(repvit_is_shifted_by_a_column) \
     X(repvit_block_has_no_gate) X(repvit_block_forgets_a_peer) \

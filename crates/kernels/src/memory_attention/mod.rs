@@ -19,13 +19,14 @@ mod weights;
 use anyhow::{Context, Result, bail};
 
 use super::kernel::Chain;
-use super::mlp::{Activation, HopperMlp, MlpOperands};
+use super::mlp::{Activation, HopperMlp, MlpNorms, MlpOperands};
 use super::{int, need_exactly};
+use crate::device_weights::Affine;
 use cuda::{Gpu, LaunchMode, MemoryTag, Stream, View};
 use launches::{Kernels, Source};
 use vos::bundle::memory_attention::{HIDDEN, MEMORY, WIDTH};
 use vos::bundle::{MemoryAttentionShape, MemoryAttentionWeights};
-use weights::{Layer, Weights};
+use weights::{Layer, UpOfNorm, Weights};
 
 /// Bytes of an element.
 const HALF: usize = 2;
@@ -53,6 +54,8 @@ pub struct MemoryAttention {
     kernels: Kernels,
     /// Hopper's MLP.
     hopper_mlp: Option<HopperMlp>,
+    /// Whether that computes the norms around it, too. The self-test takes the time of both ways.
+    norms_in_mlp: bool,
     weights: Weights,
     /// Tokens behind an attention to the bank; their norm; the MLP's hidden columns.
     sum: View,
@@ -62,7 +65,7 @@ pub struct MemoryAttention {
 
 impl MemoryAttention {
     /// Loads the kernels, for sm 80 and newer, and brings the weights to the device. On Hopper an
-    /// MLP is one kernel.
+    /// MLP is one kernel with the norms around it.
     ///
     /// # Errors
     /// A shape that the kernels do not take, weights of another size, a driver that refuses the
@@ -83,6 +86,7 @@ impl MemoryAttention {
             shape,
             kernels: Kernels::load(gpu)?,
             hopper_mlp,
+            norms_in_mlp: true,
             weights: Weights::load(gpu, shape, weights, stream)?,
             sum: halves(WIDTH)?,
             normed: halves(WIDTH)?,
@@ -117,8 +121,8 @@ impl MemoryAttention {
     /// what was `attended` to, f16 `[tokens, 256]` of self-attention or `[tokens, 64]` of the bank.
     /// `y` f16 `[tokens, 256]` are the next piece's x, which must not be this one's. `projected` f16
     /// `[3, tokens, 256]` are queries, keys and values; of [`MemoryAttentionPiece::Query`] queries
-    /// alone. 1 launch; with an MLP 5, or 4 where Hopper's MLP serves. May be recorded. Early
-    /// launches where Hopper's MLP serves.
+    /// alone. 1 launch; with an MLP 5. Where Hopper's MLP serves these are 3, of the last layer 2, and
+    /// launches are early. May be recorded.
     ///
     /// # Errors
     /// Views of another size or at odd addresses, a layer that there is not, or what the driver
@@ -176,13 +180,13 @@ impl MemoryAttention {
             MemoryAttentionPiece::Finish(at) => {
                 let Layer { norm1, qkv, .. } = self.layer(at + 1)?;
                 let projected = projected(3)?;
-                self.mlp(self.layer(at)?, x, attended(MEMORY)?, y, chain)?;
+                self.mlp(self.layer(at)?, x, attended(MEMORY)?, (y, None), chain)?;
                 self.project(Source::Tokens(y), (norm1, qkv, 3), projected, chain)
             }
             MemoryAttentionPiece::Last => {
                 let layer = self.layer(self.shape.layers - 1)?;
-                self.mlp(layer, x, attended(MEMORY)?, &self.sum, chain)?;
-                self.normalize(&self.sum, &self.weights.norm, y, chain)
+                let norm = &self.weights.norm;
+                self.mlp(layer, x, attended(MEMORY)?, (y, Some(norm)), chain)
             }
         }
     }
@@ -194,33 +198,55 @@ impl MemoryAttention {
         }
     }
 
-    /// Adds a memory's values and the MLP of a layer to `x`. `y` may be `self.sum`: each element is
-    /// read by the thread that writes it, before.
+    /// Adds a memory's values and the MLP of a layer to `x`. The sum, or its norm, goes to `y`.
     fn mlp(
         &self,
         layer: &Layer,
         x: &View,
         memory: &View,
-        y: &View,
+        (y, norm): (&View, Option<&Affine>),
         chain: &Chain<'_>,
     ) -> Result<()> {
         self.add_product(memory, (&layer.value, MEMORY), x, &self.sum, chain)?;
-        self.normalize(&self.sum, &layer.norm3, &self.normed, chain)?;
-        if let Some(mlp) = &self.hopper_mlp {
-            let operands = MlpOperands {
-                tokens: self.tokens(),
-                hidden: HIDDEN,
-                activation: Activation::Relu,
-                x: &self.normed,
-                up: &layer.up,
-                down: &layer.down,
-                residual: &self.sum,
-                out: y,
-                memory: None,
-            };
+        let fused = layer.up_of_norm.as_ref().filter(|_| self.norms_in_mlp);
+        if let (Some(mlp), Some(UpOfNorm { product, sums })) = (&self.hopper_mlp, fused) {
+            let norms = MlpNorms { up_sums: Some(sums), of_result: norm };
+            let operands = self.operands(layer, (&self.sum, product), norms, y);
             return mlp.enqueue(&operands, chain);
         }
-        self.mlp_up(&self.normed, &layer.up, chain)?;
-        self.add_product(&self.hidden, (&layer.down, HIDDEN), &self.sum, y, chain)
+        self.normalize(&self.sum, &layer.norm3, &self.normed, chain)?;
+        // The sum may replace the residual: each element is read by the thread that writes it,
+        // before.
+        let out = if norm.is_some() { &self.sum } else { y };
+        if let Some(mlp) = &self.hopper_mlp {
+            let x = (&self.normed, &layer.up);
+            mlp.enqueue(&self.operands(layer, x, MlpNorms::default(), out), chain)?;
+        } else {
+            self.mlp_up(&self.normed, &layer.up, chain)?;
+            self.add_product(&self.hidden, (&layer.down, HIDDEN), &self.sum, out, chain)?;
+        }
+        norm.map_or(Ok(()), |norm| self.normalize(&self.sum, norm, y, chain))
+    }
+
+    /// What Hopper's MLP takes.
+    fn operands<'a>(
+        &'a self,
+        layer: &'a Layer,
+        (x, up): (&'a View, &'a Affine),
+        norms: MlpNorms<'a>,
+        out: &'a View,
+    ) -> MlpOperands<'a> {
+        MlpOperands {
+            tokens: self.tokens(),
+            hidden: HIDDEN,
+            activation: Activation::Relu,
+            x,
+            up,
+            down: &layer.down,
+            residual: &self.sum,
+            out,
+            norms,
+            memory: None,
+        }
     }
 }

@@ -16,7 +16,7 @@ use super::weights::{Block, Convolution, Join, Latents, Layer};
 use crate::device_weights::Affine;
 use crate::images::Topic;
 use crate::kernel::{Chain, Kernel, Modules, arguments};
-use crate::mlp::{Activation, MlpMemory, MlpOperands};
+use crate::mlp::{Activation, MlpMemory, MlpNorms, MlpOperands};
 use crate::{blocks, int};
 use cuda::{Gpu, View};
 use vos::bundle::MemoryEncoderShape;
@@ -252,6 +252,7 @@ impl MemoryEncoder {
             down: &block.down,
             residual: x,
             out,
+            norms: MlpNorms::default(),
             memory,
         }
     }

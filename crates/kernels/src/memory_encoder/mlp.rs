@@ -94,8 +94,22 @@ impl Tile128Mlp {
     }
 
     fn enqueue(&self, operands: &MlpOperands<'_>, chain: &Chain<'_>) -> Result<()> {
-        let MlpOperands { tokens, hidden, activation, x, up, down, residual, out, ref memory } =
-            *operands;
+        let MlpOperands {
+            tokens,
+            hidden,
+            activation,
+            x,
+            up,
+            down,
+            residual,
+            out,
+            norms,
+            ref memory,
+        } = *operands;
+        ensure!(
+            norms.up_sums.is_none() && norms.of_result.is_none(),
+            "the memory encoder's MLP computes no norm"
+        );
         ensure!(
             hidden == HIDDEN && activation == Activation::Gelu,
             "an MLP of {hidden} hidden columns with {activation:?} is not the memory encoder's"

@@ -43,11 +43,11 @@ pub struct CaseRow {
     pub reason: Option<String>,
 }
 
-/// The results of two rows that are judged together: one reason why they could not is both rows'.
-pub fn each_of(both: Result<[Checked; 2]>) -> [Result<Checked>; 2] {
-    match both {
-        Ok(both) => both.map(Ok),
-        Err(error) => [(); 2].map(|()| Err(anyhow!("{error:#}"))),
+/// The results of rows that are judged together: one reason why they could not is that of all.
+pub fn each_of<const N: usize>(all: Result<[Checked; N]>) -> [Result<Checked>; N] {
+    match all {
+        Ok(all) => all.map(Ok),
+        Err(error) => [(); N].map(|()| Err(anyhow!("{error:#}"))),
     }
 }
 

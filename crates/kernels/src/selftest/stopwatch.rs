@@ -112,48 +112,45 @@ impl Bench<'_> {
     ///
     /// # Errors
     /// As [`Self::time`].
-    pub fn timed_in_turn<F: Fn(&Stream) -> Result<()>>(
+    pub fn timed_in_turn<F: Fn(&Stream) -> Result<()>, const N: usize>(
         &self,
-        mut both: [Checked; 2],
-        [first, second]: [F; 2],
-    ) -> Result<[Checked; 2]> {
-        let times = self.time_in_turn(first, second)?;
-        for (checked, timing) in both.iter_mut().zip(times) {
+        mut all: [Checked; N],
+        ways: [F; N],
+    ) -> Result<[Checked; N]> {
+        let times = self.time_in_turn(ways)?;
+        for (checked, timing) in all.iter_mut().zip(times) {
             checked.timing = timing;
         }
-        Ok(both)
+        Ok(all)
     }
 
-    /// The times of two kinds of launches, each as [`Self::time_recorded`] takes it, in turn: what
-    /// changes the GPU's clock meanwhile changes both.
-    fn time_in_turn<F: Fn(&Stream) -> Result<()>>(
+    /// The times of several kinds of launches, each as [`Self::time_recorded`] takes it, in turn:
+    /// what changes the GPU's clock meanwhile changes all.
+    fn time_in_turn<F: Fn(&Stream) -> Result<()>, const N: usize>(
         &self,
-        first: F,
-        second: F,
-    ) -> Result<[Option<Timing>; 2]> {
+        ways: [F; N],
+    ) -> Result<[Option<Timing>; N]> {
         let runs = self.runs;
         if runs.runs == 0 {
-            return Ok([None, None]);
+            return Ok([const { None }; N]);
         }
         let launches = LAUNCHES.min(runs.runs);
-        let mut first = CapturedGraph::new(Launches(first, launches), &self.stream, true);
-        let mut second = CapturedGraph::new(Launches(second, launches), &self.stream, true);
+        let mut graphs =
+            ways.map(|way| CapturedGraph::new(Launches(way, launches), &self.stream, true));
         for _ in 0..=runs.warmup.min(2) {
-            first.run()?;
-            second.run()?;
+            graphs.iter_mut().try_for_each(CapturedGraph::run)?;
         }
         let (start, end) = (self.gpu.event()?, self.gpu.event()?);
-        let mut samples = [Vec::new(), Vec::new()];
-        for run in 0..2 * runs.runs {
-            self.stream.synchronize()?;
-            start.record(&self.stream)?;
-            match run % 2 {
-                0 => first.run()?,
-                _ => second.run()?,
+        let mut samples = [const { Vec::new() }; N];
+        for _ in 0..runs.runs {
+            for (graph, samples) in graphs.iter_mut().zip(&mut samples) {
+                self.stream.synchronize()?;
+                start.record(&self.stream)?;
+                graph.run()?;
+                end.record(&self.stream)?;
+                self.stream.synchronize()?;
+                samples.push(end.ms_since(&start)? / launches as f64);
             }
-            end.record(&self.stream)?;
-            self.stream.synchronize()?;
-            samples[run % 2].push(end.ms_since(&start)? / launches as f64);
             if samples.iter().all(|samples| enough(samples, launches)) {
                 break;
             }

@@ -73,6 +73,9 @@ const PIECES: [(MemoryAttentionPiece, &str); 4] = [
     (MemoryAttentionPiece::Last, "MLP and norm"),
 ];
 
+/// How rows name the ways to compute a piece with Hopper's MLP.
+const ON_HOPPER: [&str; 2] = [", MLP on Hopper, norms apart", ", MLP and norms on Hopper"];
+
 pub(crate) const TOPIC: Topic = Topic {
     word: "memory-attention",
     help: "Norms, projections and MLPs of the memory attention",
@@ -97,7 +100,7 @@ fn judge(bench: &Bench) {
     let fused = |case: &Case| HopperMlp::load_if_supported(bench.gpu, case.shape.tokens());
     let cases = bench.planned(CASES, |case| {
         let with_mlp = PIECES.iter().filter(|(piece, _)| has_mlp(*piece)).count();
-        let on_hopper = if fused(case).is_some() { with_mlp } else { 0 };
+        let on_hopper = if fused(case).is_some() { ON_HOPPER.len() * with_mlp } else { 0 };
         let chains = 1 + layer::CHAINS * case.banks.len();
         let rows = PIECES.len() + on_hopper + chains * chain_modes::rows(bench);
         (case.shape.tokens() * WIDTH, rows)
@@ -113,24 +116,26 @@ fn judge(bench: &Bench) {
             (drawn, expected)
         },
         |case, (drawn, expected)| {
-            let works =
-                Work::new(bench, &drawn).and_then(|one| Ok([one, Work::new(bench, &drawn)?]));
-            let [mut old, mut work] = match works {
+            let one = || Work::new(bench, &drawn);
+            let works = one().and_then(|work| Ok([work, one()?, one()?]));
+            let [mut old, mut apart, mut work] = match works {
                 Ok(works) => works,
                 Err(error) => return bench.found(row(NAME, case.name, Err(error))),
             };
-            // As any GPU computes it, and Hopper's MLP at any size; their times are taken in turn.
+            // As any GPU computes it, and Hopper's MLP at any size, with norms of their own and with
+            // the norms around it. Their times are taken in turn.
             (old.attention.hopper_mlp, work.attention.hopper_mlp) = (None, fused(case));
+            (apart.attention.hopper_mlp, apart.attention.norms_in_mlp) = (fused(case), false);
             for ((piece, name), expected) in PIECES.iter().zip(&expected) {
                 let name = format!("{}, {name}", case.name);
                 if !has_mlp(*piece) || work.attention.hopper_mlp.is_none() {
                     bench.found(row(NAME, &name, timed(bench, &old, *piece, expected)));
                     continue;
                 }
-                let both = in_turn(bench, [&old, &work], *piece, expected);
-                let names = [name.clone(), format!("{name}, MLP on Hopper")];
-                for (name, checked) in names.iter().zip(each_of(both)) {
-                    bench.found(row(NAME, name, checked));
+                let all = in_turn(bench, [&old, &apart, &work], *piece, expected);
+                let ways = [""].into_iter().chain(ON_HOPPER);
+                for (way, checked) in ways.zip(each_of(all)) {
+                    bench.found(row(NAME, &format!("{name}{way}"), checked));
                 }
             }
             work.modes(bench, case.name, &drawn);
@@ -225,16 +230,17 @@ fn timed(
     Ok(checked)
 }
 
-/// Two ways to compute a piece, with times that are taken in turn.
+/// Ways to compute a piece, with times that are taken in turn.
 fn in_turn(
     bench: &Bench,
-    [first, second]: [&Work; 2],
+    works: [&Work; 3],
     piece: MemoryAttentionPiece,
     expected: &Expected,
-) -> Result<[Checked; 2]> {
+) -> Result<[Checked; 3]> {
     let one = |work: &Work| check(bench, work, piece, expected);
-    let ways = [first, second].map(|work| move |stream: &Stream| work.enqueue(piece, stream));
-    bench.timed_in_turn([one(first)?, one(second)?], ways)
+    let ways = works.map(|work| move |stream: &Stream| work.enqueue(piece, stream));
+    let [first, second, third] = works;
+    bench.timed_in_turn([one(first)?, one(second)?, one(third)?], ways)
 }
 
 fn check(
