@@ -16,6 +16,8 @@ template <int WIDTH> using Global = ClusterAttention<WIDTH, 128, WIDTH, 14, true
 typedef Attention<256, 4, 2, 32, 64, 4, 1, 8, 2> Cross;
 template <class A> constexpr int threads_of(int groups) { return groups ? groups * A::GROUP_THREADS : A::THREADS; }
 #endif
+/// Of a kernel with code for a bias: a launch without one.
+constexpr int NO_BIAS = -1;
 /// Groups of warps that a block has, 0: all that the kernel may have.
 static int groups = 0;
 /// All blocks of a launch.
@@ -51,14 +53,14 @@ template <class A> static void test(const char* name, int batch, int m, int n, i
     if (tokens) q.rows = {3 * all, W}, k = {q.data + all, q.rows}, v = {q.data + 2 * all, q.rows}, o.rows = {all, W};
     for (int b = 0; b < batch; b++) for (int r = 0; r < m; r++) for (int c = 0; c < W; c++) { f16& x = q.at(b, r, c); x = tohalf(half(x) * scale / sqrtf(W)); }
 #ifdef CLUSTERS
-    // An instance has a bias, which may be 0, or no code for one.
-    const bool biased = A::BIASED;
-    if (!biased) bias_kind = 0;
+    // An instance has a bias, which may be 0, or takes none (NO_BIAS), or has no code for one.
+    if (!A::BIASED) bias_kind = NO_BIAS;
+    const bool biased = bias_kind != NO_BIAS;
 #else
     const bool biased = bias_kind;
 #endif
     Reals bias(n), partial(batch * splits * m * DV), stats(batch * splits * m * 2);
-    for (int i = 0; i < n; i++) bias[i] = bias_kind == 0 ? 0 : bias_kind == 1 ? (i < n / 2 ? -1e4f : 0) : bias_kind == 2 ? (rng() % 3 ? -1e4f : 0) : bias_kind == 3 ? -1e4f : bias_kind == 5 ? (i % 300 == 299 ? 4.0f : 0) : normal(rng);
+    for (int i = 0; i < n; i++) bias[i] = bias_kind == 0 || bias_kind == NO_BIAS ? 0 : bias_kind == 1 ? (i < n / 2 ? -1e4f : 0) : bias_kind == 2 ? (rng() % 3 ? -1e4f : 0) : bias_kind == 3 ? -1e4f : bias_kind == 5 ? (i % 300 == 299 ? 4.0f : 0) : normal(rng);
     Problem p{q.data, k.data, v.data, biased ? bias.data() : nullptr, o.data, partial.data(), stats.data(), m, n, W, V, q.rows, k.rows, v.rows, o.rows};
     depends_on(ask, keys, values, bias, out, partial, stats);
     attend<A>(p, batch, splits);
@@ -117,6 +119,8 @@ int main(int count, char** words) {
 #ifdef CLUSTERS
         shipped<ClusterAttention<256, 128, 64, 14, true>>("attention_cross_hopper");
         shipped<ClusterAttention<256, 128, 64, 14, true, true>>("attention_cross_biased_hopper");
+        test<Filling>("attention_cross_biased_hopper, no bias", 1, 121, 333, 2, NO_BIAS, 4, true);
+        test<Filling>("attention_cross_biased_hopper, no bias", 1, 33, 260, 1, NO_BIAS, 4, false);
         shipped<ClusterAttention<256, 80, 256, 16, false>>("attention_self_hopper");
         shipped_heads<ClusterAttention<64, 128, 64, 14, true>>("attention_global_64_hopper", 56);
         shipped_heads<ClusterAttention<80, 128, 80, 14, true>>("attention_global_80_hopper", 72);
@@ -141,6 +145,7 @@ int main(int count, char** words) {
     suite<ClusterAttention<256, 64, 256, 8, false>>("cluster self ring8");
     test<ClusterAttention<256, 128, 64, 14, true>>("cluster cross holds", 1, 128, 1700, 1, 0, 4, true);
     test<Filling>("cluster cross biased", 1, 128, 1700, 1, 2, 4, true);
+    test<Filling>("cluster cross biased, no bias", 3, 520, 1200, 2, NO_BIAS, 4, true);
     // Tiles with a bias of 0, and with one that has a single other.
     test<Filling>("cluster cross biased", 1, 128, 1750, 1, 5, 16, false);
     test<Filling>("cluster cross biased", 3, 520, 1200, 2, 4, 4, true);

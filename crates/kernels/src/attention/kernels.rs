@@ -125,7 +125,7 @@ pub(super) const HEADS: [Kernels; 3] = [
 /// Bytes of shared memory of which a multiprocessor holds one block: of sm 80 and 87, and of sm 90.
 const ALONE: [u32; 2] = [96 << 10, 120 << 10];
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Pair {
     pub attend: Function,
     /// As [`Kind::biased`].
@@ -265,6 +265,18 @@ impl AttentionKernels {
         let (merge, padded, mode) = (merge.clone(), *padded, *mode);
         let pair = Pair { attend: function, biased: None, kind, merge, padded, resident, mode };
         Ok(Self { memory: Arc::new(pair), ..self.clone() })
+    }
+
+    /// The same, with the instance of `attention_cross` that takes a bias for launches without one
+    /// too, for comparison.
+    ///
+    /// # Errors
+    /// Kernels for any GPU, which have one instance for both.
+    pub(super) fn with_biased_instance_alone(&self) -> Result<Self> {
+        let pair = Pair::clone(&self.memory);
+        let attend = pair.biased.clone();
+        let attend = attend.with_context(|| format!("{} takes a bias", pair.kind.name))?;
+        Ok(Self { memory: Arc::new(Pair { attend, ..pair }), ..self.clone() })
     }
 
     pub(super) fn pair(&self, values: Values) -> Result<&Arc<Pair>> {
