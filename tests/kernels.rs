@@ -243,6 +243,29 @@ fn a_driver_that_refuses_the_kernels_costs_one_row_that_says_what_they_need() {
     assert_eq!(column(&csv, "verdict"), ["failed"]);
 }
 
+/// A layer of the memory attention among all kernels of attention.
+#[test]
+fn a_refused_module_of_attention_costs_its_user_alone() {
+    let Some(fakes) = shared() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let (csv, log) = (dir.path().join("kernels.csv"), dir.path().join("log"));
+    let run = |refused: &str| {
+        let _ = std::fs::remove_file(&log);
+        let mut command = selftest(fakes.dir(), &csv);
+        command.env("FAKE_REFUSES", refused).env("FAKE_CUDA_LOG", &log);
+        command.args(["--topics", "memory-attention", "--max-elements", "5000"]);
+        let told = command.assert().success().get_output().stderr.clone();
+        let told = String::from_utf8_lossy(&told).into_owned();
+        let warned = |of: &str| told.contains(&format!("for Hopper of {of} cannot be used"));
+        let text = std::fs::read_to_string(&log).unwrap();
+        let hopper = text.contains("attention_cross_hopper");
+        assert!(hopper || text.contains("attention_cross "), "{text}");
+        [hopper, warned("the track step"), warned("the encoder")]
+    };
+    assert_eq!(run("attention_global_64_hopper"), [true, false, true]);
+    assert_eq!(run("attention_cross_hopper"), [false, true, false]);
+}
+
 /// The kernels' sources against float64, with warps in random order and copies that land late, which
 /// the stand-in driver does not try.
 #[test]

@@ -13,6 +13,7 @@ parts. Combining in each row's last block saves that launch and was slower in ev
 */
 
 mod kernels;
+mod loaded;
 mod selftest;
 mod splits;
 
@@ -25,10 +26,11 @@ use crate::{blocks, int, need_exactly};
 use cuda::module::{Function, Launch};
 use cuda::tensor_map::TensorMap;
 use cuda::{Gpu, LaunchMode, MemoryTag, Stream, View};
-use kernels::{CLUSTER, Pair};
+use kernels::CLUSTER;
+use loaded::Pair;
 use splits::{combine_cost, splits};
 
-pub use kernels::AttentionKernels;
+pub use loaded::{AttentionKernels, AttentionUse};
 pub(crate) use selftest::{TOPIC, compare};
 
 /// Columns of queries and keys of the memory attention.
