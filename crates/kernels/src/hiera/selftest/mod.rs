@@ -9,6 +9,7 @@ mod block;
 mod layernorm_pdl;
 mod stem;
 mod transition;
+mod two_ways;
 mod whole_encoder;
 mod whole_trunk;
 
