@@ -312,39 +312,31 @@ struct ClusterAttention
     [[maybe_unused]] constexpr int NAME##_shared = NAME##_instance::SHARED;                                  \
     [[maybe_unused]] constexpr int NAME##_box = NAME##_instance::BOX;                                        \
     [[maybe_unused]] constexpr int NAME##_width = WIDTH, NAME##_columns = DV, NAME##_keys = KEYS;
-// The parameters behind the tensor maps come last.
-#define MEMORY_KERNEL(NAME, WIDTH, DV, BIAS, ...)                                                            \
+// Results lie ROW and HEAD elements apart, which kernels for packed rows know. The parameters behind the
+// tensor maps come last.
+#define CLUSTER_KERNEL(NAME, BIAS, COLUMNS, ROW, HEAD, ...)                                                  \
     extern "C" __global__ void __cluster_dims__(ATTENTION_CLUSTER, 1, 1) __launch_bounds__(384, 1)           \
         NAME(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k,                       \
              const __grid_constant__ TensorMap v, __VA_ARGS__) {                                             \
         extern __shared__ __align__(1024) unsigned char memory[];                                            \
         NAME##_instance attention;                                                                           \
         attention.run(&q, &k, &v,                                                                            \
-                      Problem{nullptr, nullptr, nullptr, BIAS, out, partial, stats, m, n, WIDTH, DV,         \
-                              {WIDTH, 0}, {WIDTH, 0}, {DV, 0}, {DV, m * DV}},                                \
+                      Problem{nullptr, nullptr, nullptr, BIAS, out, partial, stats, m, n, COLUMNS, COLUMNS,  \
+                              {}, {}, {}, {ROW, HEAD}},                                                      \
                       shared_address(memory));                                                               \
     }
 #define ATTENTION_CLUSTER_HOPPER(NAME, WIDTH, KEYS, DV, STAGES, HOLDS)                                       \
     CLUSTER_INSTANCE(NAME, WIDTH, KEYS, DV, STAGES, HOLDS)                                                   \
-    MEMORY_KERNEL(NAME, WIDTH, DV, nullptr, f16* out, float* partial, float* stats, int m, int n)
+    CLUSTER_KERNEL(NAME, nullptr, DV, 0, 0, f16* out, float* partial, float* stats, int m, int n)
 #define ATTENTION_BIASED_HOPPER(NAME, WIDTH, KEYS, DV, STAGES, HOLDS, BIASED)                                \
     CLUSTER_INSTANCE(NAME, WIDTH, KEYS, DV, STAGES, HOLDS, BIASED)                                           \
-    MEMORY_KERNEL(NAME, WIDTH, DV, bias, const float* bias, f16* out, float* partial, float* stats, int m,   \
-                  int n)
+    CLUSTER_KERNEL(NAME, bias, DV, 0, 0, const float* bias, f16* out, float* partial, float* stats, int m,   \
+                   int n)
 // Heads of `depth` columns, whose results lie where the launch says, in elements.
 #define ATTENTION_GLOBAL_HOPPER(NAME, WIDTH, KEYS, DV, STAGES, HOLDS)                                        \
     CLUSTER_INSTANCE(NAME, WIDTH, KEYS, DV, STAGES, HOLDS)                                                   \
-    extern "C" __global__ void __cluster_dims__(ATTENTION_CLUSTER, 1, 1) __launch_bounds__(384, 1)           \
-        NAME(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k,                       \
-             const __grid_constant__ TensorMap v, f16* out, float* partial, float* stats, int m, int n,      \
-             int depth, int out_row, int out_head) {                                                         \
-        extern __shared__ __align__(1024) unsigned char memory[];                                            \
-        NAME##_instance attention;                                                                           \
-        attention.run(&q, &k, &v,                                                                            \
-                      Problem{nullptr, nullptr, nullptr, nullptr, out, partial, stats, m, n, depth, depth,   \
-                              {}, {}, {}, {out_row, out_head}},                                              \
-                      shared_address(memory));                                                               \
-    }
+    CLUSTER_KERNEL(NAME, nullptr, depth, out_row, out_head, f16* out, float* partial, float* stats, int m,   \
+                   int n, int depth, int out_row, int out_head)
 
 // A module of cuda/kernels.toml has the instances of one INSTANCES; without it this file has all.
 #define MEMORY 1
