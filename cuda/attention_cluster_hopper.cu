@@ -32,7 +32,8 @@ passes through the first slots of the ring, or has a barrier of its own.
 
 A full bank has no bias, and its instance no code for one. The bias of a filling bank is 0 for
 memories that are there. A warp of the biased instance looks at a tile's bias while it waits, and
-adds nothing if all of it is 0.
+adds nothing if all of it is 0. The biased instance takes no bias too (a null pointer): the
+self-test times both instances in turn.
 
 Heads lie side by side in tokens: a tensor map has columns, tokens and heads as sides, each with its
 distance. Heads may be narrower than WIDTH, and WIDTH no multiple of 64: TMA fills zeros there, and
@@ -188,17 +189,18 @@ struct ClusterAttention
     }
 
     const float* bias;  // of BIASED: of all keys
+    int biases;         // of BIASED: keys that have one, all or none
     bool biased;        // of BIASED: whether any key of the tile has a bias other than 0
 
     static constexpr int SHARE = (KEYS + 31) / 32;  // of a tile's biases, for each lane
 
     /// Begins to load the lane's biases, and to bring those of the next tile to the L1 cache.
     __device__ __forceinline__ void load_bias(int tile, float (&own)[SHARE]) const {
-        int key = tile * KEYS + lane, limit = min(n, (tile + 1) * KEYS);
+        int key = tile * KEYS + lane, limit = min(biases, (tile + 1) * KEYS);
 #pragma unroll
         for (int i = 0; i < SHARE; i++) own[i] = key + i * 32 < limit ? bias[key + i * 32] : 0.0f;
         int next = (tile + 1) * KEYS + lane * 32;
-        if (lane < SHARE && next < n) prefetch_line(bias + next);
+        if (lane < SHARE && next < biases) prefetch_line(bias + next);
     }
 
     /// Waits for the tile's keys, then for this warpgroup's turn, and issues the scores.
@@ -263,7 +265,7 @@ struct ClusterAttention
     __device__ __forceinline__ void run(const TensorMap* q, const TensorMap* k, const TensorMap* v,
                                         const Problem& p, u32 shared_base) {
         this->begin(p, shared_base);
-        bias = p.bias;
+        bias = p.bias, biases = p.bias ? n : 0;
         if (threadIdx.x == 0) {
             prefetch_map(q);
             prefetch_map(k);
@@ -310,39 +312,31 @@ struct ClusterAttention
     [[maybe_unused]] constexpr int NAME##_shared = NAME##_instance::SHARED;                                  \
     [[maybe_unused]] constexpr int NAME##_box = NAME##_instance::BOX;                                        \
     [[maybe_unused]] constexpr int NAME##_width = WIDTH, NAME##_columns = DV, NAME##_keys = KEYS;
-// The parameters behind the tensor maps come last.
-#define MEMORY_KERNEL(NAME, WIDTH, DV, BIAS, ...)                                                            \
+// Results lie ROW and HEAD elements apart, which kernels for packed rows know. The parameters behind the
+// tensor maps come last.
+#define CLUSTER_KERNEL(NAME, BIAS, COLUMNS, ROW, HEAD, ...)                                                  \
     extern "C" __global__ void __cluster_dims__(ATTENTION_CLUSTER, 1, 1) __launch_bounds__(384, 1)           \
         NAME(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k,                       \
              const __grid_constant__ TensorMap v, __VA_ARGS__) {                                             \
         extern __shared__ __align__(1024) unsigned char memory[];                                            \
         NAME##_instance attention;                                                                           \
         attention.run(&q, &k, &v,                                                                            \
-                      Problem{nullptr, nullptr, nullptr, BIAS, out, partial, stats, m, n, WIDTH, DV,         \
-                              {WIDTH, 0}, {WIDTH, 0}, {DV, 0}, {DV, m * DV}},                                \
+                      Problem{nullptr, nullptr, nullptr, BIAS, out, partial, stats, m, n, COLUMNS, COLUMNS,  \
+                              {}, {}, {}, {ROW, HEAD}},                                                      \
                       shared_address(memory));                                                               \
     }
 #define ATTENTION_CLUSTER_HOPPER(NAME, WIDTH, KEYS, DV, STAGES, HOLDS)                                       \
     CLUSTER_INSTANCE(NAME, WIDTH, KEYS, DV, STAGES, HOLDS)                                                   \
-    MEMORY_KERNEL(NAME, WIDTH, DV, nullptr, f16* out, float* partial, float* stats, int m, int n)
+    CLUSTER_KERNEL(NAME, nullptr, DV, 0, 0, f16* out, float* partial, float* stats, int m, int n)
 #define ATTENTION_BIASED_HOPPER(NAME, WIDTH, KEYS, DV, STAGES, HOLDS, BIASED)                                \
     CLUSTER_INSTANCE(NAME, WIDTH, KEYS, DV, STAGES, HOLDS, BIASED)                                           \
-    MEMORY_KERNEL(NAME, WIDTH, DV, bias, const float* bias, f16* out, float* partial, float* stats, int m,   \
-                  int n)
+    CLUSTER_KERNEL(NAME, bias, DV, 0, 0, const float* bias, f16* out, float* partial, float* stats, int m,   \
+                   int n)
 // Heads of `depth` columns, whose results lie where the launch says, in elements.
 #define ATTENTION_GLOBAL_HOPPER(NAME, WIDTH, KEYS, DV, STAGES, HOLDS)                                        \
     CLUSTER_INSTANCE(NAME, WIDTH, KEYS, DV, STAGES, HOLDS)                                                   \
-    extern "C" __global__ void __cluster_dims__(ATTENTION_CLUSTER, 1, 1) __launch_bounds__(384, 1)           \
-        NAME(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k,                       \
-             const __grid_constant__ TensorMap v, f16* out, float* partial, float* stats, int m, int n,      \
-             int depth, int out_row, int out_head) {                                                         \
-        extern __shared__ __align__(1024) unsigned char memory[];                                            \
-        NAME##_instance attention;                                                                           \
-        attention.run(&q, &k, &v,                                                                            \
-                      Problem{nullptr, nullptr, nullptr, nullptr, out, partial, stats, m, n, depth, depth,   \
-                              {}, {}, {}, {out_row, out_head}},                                              \
-                      shared_address(memory));                                                               \
-    }
+    CLUSTER_KERNEL(NAME, nullptr, depth, out_row, out_head, f16* out, float* partial, float* stats, int m,   \
+                   int n, int depth, int out_row, int out_head)
 
 // A module of cuda/kernels.toml has the instances of one INSTANCES; without it this file has all.
 #define MEMORY 1

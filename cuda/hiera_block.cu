@@ -313,15 +313,7 @@ public:
 
 // ---- instances ----
 
-#define INSTANCE(COLUMNS, HEADS)                                                                          \
-    constexpr u32 hiera_block_##COLUMNS##_shared = HieraBlock<COLUMNS, HEADS>::SHARED;                    \
-    extern "C" __global__ void __launch_bounds__(THREADS, 2)                                              \
-        hiera_block_##COLUMNS(float* x, const unsigned char* units, const float* vectors, f16* next,      \
-                              const unsigned char* later, int lines, int grid) {                          \
-        extern __shared__ __align__(1024) unsigned char memory[];                                         \
-        HieraBlock<COLUMNS, HEADS>().run({x, units, vectors, next, later, lines, grid},                   \
-                                         shared_address(memory));                                         \
-    }
+#define INSTANCE(COLUMNS, HEADS) HIERA_BLOCK(COLUMNS, HEADS, HieraBlock, THREADS, 2)
 // A module of cuda/kernels.toml has one of them; without INSTANCES this file has all.
 #if !defined(INSTANCES) || INSTANCES == 96
 INSTANCE(96, 1)

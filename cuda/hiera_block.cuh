@@ -239,3 +239,16 @@ public:
         load_shared(left[1], own + step * 1024 + 512);
     }
 };
+
+// ---- instances ----
+
+// A block's kernel, of THREADS threads at most, BLOCKS of which run on a multiprocessor.
+#define HIERA_BLOCK(COLUMNS, HEADS, BLOCK, THREADS, BLOCKS)                                                  \
+    constexpr u32 hiera_block_##COLUMNS##_shared = BLOCK<COLUMNS, HEADS>::SHARED;                            \
+    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)                                            \
+        hiera_block_##COLUMNS(float* x, const unsigned char* units, const float* vectors, f16* next,         \
+                              const unsigned char* later, int lines, int grid) {                             \
+        extern __shared__ __align__(1024) unsigned char memory[];                                            \
+        BLOCK<COLUMNS, HEADS>().run({x, units, vectors, next, later, lines, grid},                           \
+                                    shared_address(memory));                                                 \
+    }

@@ -161,6 +161,23 @@ fn engines_restricted_to_ampere_run_no_kernel_of_hopper_and_say_so() {
     assert_eq!(backend, ["tensorrt 8.6.1 fp16 segmented ampere+ graph"]);
 }
 
+/// Track step and encoder have modules of attention of their own; this encoder needs none.
+#[test]
+fn a_refused_module_of_the_encoders_attention_changes_no_kernel_of_the_track_step() {
+    let Some(setting) = Setting::new(1) else { return };
+    let log = setting.path("log");
+    let run = |refused: &str| {
+        let _ = fs::remove_file(&log);
+        let mut command = setting.gpu("out");
+        command.env("FAKE_REFUSES", refused).env("FAKE_CUDA_LOG", &log);
+        let told = command.assert().success().get_output().stderr.clone();
+        let warned = String::from_utf8_lossy(&told).contains("for Hopper of the track step cannot");
+        (fs::read_to_string(&log).unwrap().contains("attention_cross_hopper"), warned)
+    };
+    assert_eq!(run("attention_global_64_hopper"), (true, false));
+    assert_eq!(run("attention_self_hopper"), (false, true));
+}
+
 /// The comparison with the CPU must be able to fail.
 #[test]
 fn a_bias_that_masks_nothing_is_found() {

@@ -109,8 +109,10 @@ fn large_cases_can_be_left_out_and_are_counted() {
     let Some(fakes) = shared() else { return };
     let dir = tempfile::tempdir().unwrap();
     let of = |topics: &str, most: &str, runs: &str| -> (Vec<String>, Value) {
-        let csv = dir.path().join("kernels.csv");
+        let (csv, log) = (dir.path().join("kernels.csv"), dir.path().join("log"));
+        let _ = std::fs::remove_file(&log);
         let mut command = selftest_timed(fakes.dir(), &csv, runs);
+        command.env("FAKE_CUDA_LOG", &log);
         command.args(["--topics", topics, "--json", "--max-elements", most]);
         let output = command.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -124,6 +126,17 @@ fn large_cases_can_be_left_out_and_are_counted() {
         );
         assert!(said.contains(&line), "{said}");
         assert_all_passed(&csv);
+        // As CONTRIBUTING has them: a case of each kernel is left.
+        let whole = match (topics, most) {
+            ("memory-encoder", "20000") => &["memory_encoder_", "perceiver_", "mlp_hopper"][..],
+            ("hiera-block", "10000") => &["hiera_block_"],
+            ("hiera-transition", "10000") => &["hiera_transition_"],
+            _ => &[],
+        };
+        let ran = std::fs::read_to_string(&log).unwrap();
+        for name in kernels::names().filter(|name| whole.iter().any(|of| name.starts_with(of))) {
+            assert!(ran.lines().any(|line| line.starts_with(&format!("{name} "))), "{name}");
+        }
         (column(&csv, "kernel"), report)
     };
     let others = "preprocess,mask,bank,hiera,memory-key-proj,mask-decoder,nvjpeg,gemm,trunk";
@@ -132,7 +145,7 @@ fn large_cases_can_be_left_out_and_are_counted() {
     kernels.extend(attention);
     // Without the memory encoder at 512, whose kernels run at 16 x 16 tokens, with latents, and at
     // 6 x 6, without: 32 x 32 tokens take five times as long and add no code path.
-    let (encoder, encoders) = of("memory-encoder", "60000", "0");
+    let (encoder, encoders) = of("memory-encoder", "20000", "0");
     assert!(encoder.iter().filter(|kernel| *kernel == "memory encoder").count() >= 5);
     assert!(encoder.iter().all(|kernel| kernel.starts_with("memory encoder")));
     // 4 x 4 tokens, a row for each piece; one more of those with an MLP, for Hopper's.
@@ -241,6 +254,29 @@ fn a_driver_that_refuses_the_kernels_costs_one_row_that_says_what_they_need() {
          newer; found a driver for CUDA 13.0 and NVIDIA H200 (sm 90)",
     ));
     assert_eq!(column(&csv, "verdict"), ["failed"]);
+}
+
+/// A layer of the memory attention among all kernels of attention.
+#[test]
+fn a_refused_module_of_attention_costs_its_user_alone() {
+    let Some(fakes) = shared() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let (csv, log) = (dir.path().join("kernels.csv"), dir.path().join("log"));
+    let run = |refused: &str| {
+        let _ = std::fs::remove_file(&log);
+        let mut command = selftest(fakes.dir(), &csv);
+        command.env("FAKE_REFUSES", refused).env("FAKE_CUDA_LOG", &log);
+        command.args(["--topics", "memory-attention", "--max-elements", "5000"]);
+        let told = command.assert().success().get_output().stderr.clone();
+        let told = String::from_utf8_lossy(&told).into_owned();
+        let warned = |of: &str| told.contains(&format!("for Hopper of {of} cannot be used"));
+        let text = std::fs::read_to_string(&log).unwrap();
+        let hopper = text.contains("attention_cross_hopper");
+        assert!(hopper || text.contains("attention_cross "), "{text}");
+        [hopper, warned("the track step"), warned("the encoder")]
+    };
+    assert_eq!(run("attention_global_64_hopper"), [true, false, true]);
+    assert_eq!(run("attention_cross_hopper"), [false, true, false]);
 }
 
 /// The kernels' sources against float64, with warps in random order and copies that land late, which

@@ -94,6 +94,24 @@ fn a_steady_frame_has_one_graph_for_the_encoder_and_takes_no_memory() {
     );
 }
 
+/// Encoder and track step have modules of attention of their own; this track step needs none.
+#[test]
+fn a_refused_module_of_the_track_steps_attention_changes_no_kernel_of_the_encoder() {
+    let Some(setting) = setting() else { return };
+    let log = setting.path("log");
+    let run = |refused: &str| {
+        let _ = fs::remove_file(&log);
+        let mut command = setting.gpu("out");
+        command.args(["--limit-objects", "1"]);
+        command.env("FAKE_REFUSES", refused).env("FAKE_CUDA_LOG", &log);
+        let told = command.assert().success().get_output().stderr.clone();
+        let warned = String::from_utf8_lossy(&told).contains("for Hopper of the encoder cannot");
+        (fs::read_to_string(&log).unwrap().contains("attention_global_64_hopper"), warned)
+    };
+    assert_eq!(run("attention_cross_hopper"), (true, false));
+    assert_eq!(run("attention_global_96_hopper"), (false, true));
+}
+
 /// cuBLASLt clears a product's counter before it; a recording does so for all products at once.
 #[test]
 fn a_recording_clears_the_products_counters_once() {

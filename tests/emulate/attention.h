@@ -1,4 +1,5 @@
-// cuda/attention.cu and attention_cluster_hopper.cu for the CPU: after machine.h, the primitives and the sections of the source.
+// cuda/attention.cu and attention_cluster_hopper.cu for the CPU: after machine.h, the primitives
+// and the sections of the source.
 #include "attention.cuh.attention"
 #ifdef CLUSTERS
 #include "wgmma.cuh.attention"

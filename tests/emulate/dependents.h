@@ -1,5 +1,6 @@
-// Blocks of a programmatic dependent launch on the CPU: until the previous kernel has ended (fibres.h), memory that it or this
-// kernel writes holds nothing, and what is written there is lost. So a kernel that does not wait gives wrong results.
+// Blocks of a programmatic dependent launch on the CPU: until the previous kernel has ended
+// (fibres.h), memory that it or this kernel writes holds nothing, and what is written there is
+// lost. So a kernel that does not wait gives wrong results.
 #pragma once
 #include <cstring>
 #include "fibres.h"
@@ -7,7 +8,8 @@
 struct Region { void* at; size_t bytes; };
 static const Region* now_written;
 static size_t now_regions;
-/// `from`, which a kernel loads through the read-only cache: compilers may move such loads in front of the wait.
+/// `from`, which a kernel loads through the read-only cache: compilers may move such loads in front
+/// of the wait.
 template <class T> static const T* read_only(const T* from) {
     for (size_t i = 0; i < now_regions; i++) {
         const char *at = (const char*)now_written[i].at, *of = (const char*)from;

@@ -133,8 +133,9 @@ struct Waiting {
     }
 };
 
-/// The previous kernel of a programmatic dependent launch ends as late as it may: when no thread of the block can go on without
-/// it. Then `at_end` does what it did. `must_wait`: the launch is such a one, and its threads must wait.
+/// The previous kernel of a programmatic dependent launch ends as late as it may: when no thread of
+/// the block can go on without it. Then `at_end` does what it did. `must_wait`: the launch is such
+/// a one, and its threads must wait.
 static Waiting dependents;
 static bool ended, must_wait, one_waits;
 static std::function<void()> at_end;

@@ -1,6 +1,7 @@
 /*!
-What the programs of this folder share: tensors that nothing may be read or written beside, launches, a warp's access to
-shared memory with a count of bank conflicts, and how a result is compared with a float64 reference.
+What the programs of this folder share: tensors that nothing may be read or written beside,
+launches, a warp's access to shared memory with a count of bank conflicts, and how a result is
+compared with a float64 reference.
 */
 #pragma once
 #include <signal.h>
@@ -21,8 +22,9 @@ static float reciprocal_root(float x) { return (1 + 0x1p-22f) / sqrtf(x); }
 static float reciprocal_root_ftz(float x) { return reciprocal_root(x); }
 static float reciprocal(float x) { return (1 - 0x1p-23f) / x; }
 
-/// A warp's access to shared memory, BYTES a lane. Counted as a conflict: each time that a bank is asked for another of its words
-/// by lanes which the hardware serves at once. `together`: false where only a part of the lanes come here, which are not counted.
+/// A warp's access to shared memory, BYTES a lane. Counted as a conflict: each time that a bank is
+/// asked for another of its words by lanes which the hardware serves at once. `together`: false
+/// where only a part of the lanes come here, which are not counted.
 template <int BYTES> static void* shared_bytes(u32 address, bool together = true) {
     if (address % BYTES || address + BYTES > memory.size()) {
         printf("bad access to shared memory\n");
@@ -71,8 +73,9 @@ static void stop_beyond(int) {
     (void)!write(1, said, sizeof said - 1), _exit(1);
 }
 
-/// Memory ends where a tensor does: who reads or writes behind it ends the program. In front of it, and behind it up to 16 bytes,
-/// lies `nothing`, which a result shows where it was read (a NaN) and `beyond` finds where it was overwritten.
+/// Memory ends where a tensor does: who reads or writes behind it ends the program. In front of it,
+/// and behind it up to 16 bytes, lies `nothing`, which a result shows where it was read (a NaN) and
+/// `beyond` finds where it was overwritten.
 template <class T> struct Tensor {
     size_t count; T nothing; unsigned char* all; size_t mapped; T* first;
     static const size_t PAGE = 1 << 16;
@@ -198,8 +201,8 @@ struct Errors {
     }
     double relative() const { return sqrt(square / size); }
 };
-/// Errors beside a number's own size or the usual one, whichever is larger: the worst, and the root of the mean square. `has(i)`:
-/// whether number i was computed.
+/// Errors beside a number's own size or the usual one, whichever is larger: the worst, and the root
+/// of the mean square. `has(i)`: whether number i was computed.
 struct Shares { double worst = 0, usual = 0; };
 template <class T, class H> static Shares shares_of(const T& found, const Numbers& wanted, H has) {
     Shares all; double square = 0; size_t n = 0;

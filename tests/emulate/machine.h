@@ -1,10 +1,11 @@
 /*!
-A GPU's block on the CPU, for the kernels' own sources. Every GPU thread is a fibre (fibres.h); warp-wide and warpgroup-wide
-instructions (ldmatrix, mma, wgmma, shuffles, votes) meet all their lanes and follow the fragment layouts and descriptors of the
-PTX ISA; `cp.async` lands at once or only when it is waited for, `wgmma` runs at once or only when it is waited for, and warps run
-in random order, so that a missing wait, barrier or release shows as a wrong result. Of the proxies of Hopper's memory model it
-knows that what `cp.async` brought must be published by the thread that copied before `wgmma` reads it. It says nothing about
-speed.
+A GPU's block on the CPU, for the kernels' own sources. Every GPU thread is a fibre (fibres.h);
+warp-wide and warpgroup-wide instructions (ldmatrix, mma, wgmma, shuffles, votes) meet all their
+lanes and follow the fragment layouts and descriptors of the PTX ISA; `cp.async` lands at once or
+only when it is waited for, `wgmma` runs at once or only when it is waited for, and warps run in
+random order, so that a missing wait, barrier or release shows as a wrong result. Of the proxies of
+Hopper's memory model it knows that what `cp.async` brought must be published by the thread that
+copied before `wgmma` reads it. It says nothing about speed.
 */
 #pragma once
 #include <algorithm>
@@ -13,7 +14,8 @@ speed.
 #include <map>
 #include "fibres.h"
 #include "../data/gpu/half.h"
-// Also for processors with wider registers, where the compiler can leave the choice to the start of the program.
+// Also for processors with wider registers, where the compiler can leave the choice to the start of
+// the program.
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
 #define WITH_AVX2 __attribute__((target_clones("avx2", "default"), optimize("O3")))
 #else
@@ -66,7 +68,8 @@ static void land(const Copy& c) {
 #endif
 }
 static void copy(u32 to, const void* from, int bytes, bool valid) {
-    // What is copied before the thread has waited for the previous kernel may have been read before that ended.
+    // What is copied before the thread has waited for the previous kernel may have been read before
+    // that ended.
     Copy c{to, from, bytes, valid, valid && must_wait && !me->waited, {}};
     if (c.early) memcpy(c.then, from, bytes);
     if (late) my_copies().open.push_back(c); else land(c);

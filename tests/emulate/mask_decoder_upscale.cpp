@@ -1,6 +1,7 @@
 /*!
-Runs the source of the mask decoder's end (cuda/mask_decoder_upscale.cu) on the CPU (machine.h) and compares every logit with a float64 reference that
-knows transposed convolutions, not tiles: grids whose rows are shorter and longer than a tile, tiles that are not full, absent objects.
+Runs the source of the mask decoder's end (cuda/mask_decoder_upscale.cu) on the CPU (machine.h) and
+compares every logit with a float64 reference that knows transposed convolutions, not tiles: grids
+whose rows are shorter and longer than a tile, tiles that are not full, absent objects.
 */
 #include "harness.h"
 static Stored<float> stored;
@@ -10,14 +11,21 @@ static float* stored_at(float* to, size_t n) { return stored.at(to, n); }
 /// `far`: how far the features of the first convolution lie from 0, in their spreads.
 static void test(int grid, bool lazy, float score, float far = 0) {
     const int tokens = grid * grid, side = 4 * grid;
-    Halves x(tokens * 256, 1), hr0(32 * side * side, 0.7), hr1(64 * 4 * tokens, 0.7), weight1(4 * 64 * 256, 1 / 16.0f), weight2(4 * 32 * 64, 1 / 8.0f);
-    Reals bias1(64, 0.3, far), norm_weight(64, 0.3, 1), norm_bias(64, 0.3), bias2(32, 0.3), vector(32, 1), low(side * side), of(1);
+    Halves x(tokens * 256, 1), hr0(32 * side * side, 0.7), hr1(64 * 4 * tokens, 0.7),
+        weight1(4 * 64 * 256, 1 / 16.0f), weight2(4 * 32 * 64, 1 / 8.0f);
+    Reals bias1(64, 0.3, far), norm_weight(64, 0.3, 1), norm_bias(64, 0.3), bias2(32, 0.3), vector(32, 1),
+        low(side * side), of(1);
     of.data()[0] = score;
-    MasksProblem p{x.data(), hr0.data(), hr1.data(), weight1.data(), bias1.data(), norm_weight.data(), norm_bias.data(), weight2.data(), bias2.data(), vector.data(), of.data(), low.data(), grid};
+    MasksProblem p{x.data(),     hr0.data(),         hr1.data(),       weight1.data(),
+                   bias1.data(), norm_weight.data(), norm_bias.data(), weight2.data(),
+                   bias2.data(), vector.data(),      of.data(),        low.data(), grid};
     stored.watch(low);
     late = lazy;
     depends_on(x, hr0, hr1, vector, of, low);
-    launch({(unsigned)((tokens + TILE - 1) / TILE), 4, 1}, Masks::THREADS, Masks::SHARED, [&] { Masks m; m.run(p, 1024); });
+    launch({(unsigned)((tokens + TILE - 1) / TILE), 4, 1}, Masks::THREADS, Masks::SHARED, [&] {
+        Masks m;
+        m.run(p, 1024);
+    });
     const bool present = score > 0;
     Numbers X = x.values(), W1 = weight1.values(), W2 = weight2.values(), wanted(side * side, -1024.0);
     if (present) for (int y = 0; y < 2 * grid; y++) for (int c = 0; c < 2 * grid; c++) {
@@ -47,8 +55,11 @@ static void test(int grid, bool lazy, float score, float far = 0) {
     const double rms = sqrt(errors.square / wanted.size());
     bool once = std::all_of(stored.times.begin(), stored.times.end(), [](int times) { return times == 1; });
     bool bad = !(errors.most <= limit) || !(rms <= limit / 6) || !once || low.beyond();
-    printf("mask_decoder_upscale_masks grid %d, score %g, from 0 %g, late %d: spread %.2f, max abs %.2e (%.1e of it), rms %.1e of it%s", grid, score, far, lazy, spread, errors.most, present ? errors.most / spread : 0,
-           present ? rms / spread : 0, once ? "" : ", logits are left out or stored again");
+    printf(
+        "mask_decoder_upscale_masks grid %d, score %g, from 0 %g, late %d: spread %.2f, max abs %.2e (%.1e "
+        "of it), rms %.1e of it%s",
+        grid, score, far, lazy, spread, errors.most, present ? errors.most / spread : 0,
+        present ? rms / spread : 0, once ? "" : ", logits are left out or stored again");
     verdict(bad);
 }
 

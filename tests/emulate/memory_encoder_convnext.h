@@ -1,4 +1,5 @@
-// cuda/memory_encoder_convnext.cu for the CPU: after machine.h, the primitives and the sections of the source.
+// cuda/memory_encoder_convnext.cu for the CPU: after machine.h, the primitives and the sections of
+// the source.
 #include "../../cuda/f16x2.cuh"
 #include "../../cuda/gelu.cuh"
 static u32 shared_word(u32 a) { return shared_value<u32>(a); }

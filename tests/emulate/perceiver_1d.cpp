@@ -1,36 +1,50 @@
 /*!
-Runs the source of the perceiver's latents (cuda/perceiver_1d.cu) on the CPU (machine.h) and compares with a float64 reference that knows attention, norms
-and layers, not splits and tiles: each kernel alone, from what it is given, then two layers one behind the other. What is rounded to halves on the way
-costs a few 1e-4; scores are up to some 30.
+Runs the source of the perceiver's latents (cuda/perceiver_1d.cu) on the CPU (machine.h) and
+compares with a float64 reference that knows attention, norms and layers, not splits and tiles: each
+kernel alone, from what it is given, then two layers one behind the other. What is rounded to halves
+on the way costs a few 1e-4; scores are up to some 30.
 */
 #include "harness.h"
 #include "perceiver_1d.h"
 static bool failed = false;
-/// The error of each row beside the row, as lengths, and the largest of all; the worst of all numbers beside what is usual.
-template <class T> static void compare(const char* what, T& found, const Numbers& wanted, double limit, int width = 64) {
+/// The error of each row beside the row, as lengths, and the largest of all; the worst of all
+/// numbers beside what is usual.
+template <class T>
+static void compare(const char* what, T& found, const Numbers& wanted, double limit, int width = 64) {
     double worst = 0, square = 0; Errors all;
     for (double w : wanted) square += w * w;
     double usual = sqrt(square / wanted.size());
     for (size_t r = 0; r < wanted.size(); r += width) {
         Errors row;
         for (int i = 0; i < width; i++) row.add(found.at(r + i), wanted[r + i]);
-        worst = std::max(worst, sqrt(row.square) / (sqrt(row.size) + 1e-30)), all.most = std::max(all.most, row.most);
+        worst = std::max(worst, sqrt(row.square) / (sqrt(row.size) + 1e-30)),
+        all.most = std::max(all.most, row.most);
     }
     const double most = all.most / usual;
-    bool bad = exceeds(worst, limit) || exceeds(most, 6 * limit) || found.beyond() || wanted.size() != found.count;
-    printf("  %-34s worst row %.2e, worst number %.2e of the usual (limit %.1e)%s%s\n", what, worst, most, limit, found.beyond() ? ", written beyond" : "", bad ? " BAD" : "");
+    bool bad =
+        exceeds(worst, limit) || exceeds(most, 6 * limit) || found.beyond() || wanted.size() != found.count;
+    printf("  %-34s worst row %.2e, worst number %.2e of the usual (limit %.1e)%s%s\n", what, worst, most,
+           limit, found.beyond() ? ", written beyond" : "", bad ? " BAD" : "");
     fflush(stdout); failed |= bad;
 }
 
 // ---- reference ----
 
-static Numbers plus(Numbers a, const Numbers& b) { for (size_t i = 0; i < a.size(); i++) a[i] += b[i]; return a; }
+static Numbers plus(Numbers a, const Numbers& b) {
+    for (size_t i = 0; i < a.size(); i++) a[i] += b[i];
+    return a;
+}
 static Numbers linear(const Numbers& x, int in, Halves& weight, size_t first = 0, size_t out = 0) {
     out = out ? out : weight.count / in;
     size_t n = x.size() / in;
     Numbers y(n * out), w(out * in);
     for (size_t i = 0; i < w.size(); i++) w[i] = weight.at(first * in + i);
-    for (size_t r = 0; r < n; r++) for (size_t o = 0; o < out; o++) { double s = 0; for (int i = 0; i < in; i++) s += x[r * in + i] * w[o * in + i]; y[r * out + o] = s; }
+    for (size_t r = 0; r < n; r++)
+        for (size_t o = 0; o < out; o++) {
+            double s = 0;
+            for (int i = 0; i < in; i++) s += x[r * in + i] * w[o * in + i];
+            y[r * out + o] = s;
+        }
     return y;
 }
 static Numbers norm(Numbers x, Reals& weight, Reals& bias) {
@@ -40,12 +54,21 @@ static Numbers norm(Numbers x, Reals& weight, Reals& bias) {
 static Numbers activated(Numbers x) { for (double& v : x) v = gelu64(v); return x; }
 static double top_score;
 /// All queries' attention to keys from `first` to `end`: m, sum and sum of values, or their quotient.
-static Numbers attention(const Numbers& q, const Numbers& k, const Numbers& v, size_t first, size_t end, Numbers* stats = 0) {
+static Numbers attention(const Numbers& q, const Numbers& k, const Numbers& v, size_t first, size_t end,
+                         Numbers* stats = 0) {
     Numbers y(q.size()), s(end);
     for (size_t r = 0; r < q.size() / 64; r++) {
         double top = -1e300, total = 0;
-        for (size_t n = first; n < end; n++) { s[n] = 0; for (int i = 0; i < 64; i++) s[n] += q[r * 64 + i] * k[n * 64 + i]; top = std::max(top, s[n]), top_score = std::max(top_score, fabs(s[n])); }
-        for (size_t n = first; n < end; n++) { double w = exp(s[n] - top); total += w; for (int i = 0; i < 64; i++) y[r * 64 + i] += w * v[n * 64 + i]; }
+        for (size_t n = first; n < end; n++) {
+            s[n] = 0;
+            for (int i = 0; i < 64; i++) s[n] += q[r * 64 + i] * k[n * 64 + i];
+            top = std::max(top, s[n]), top_score = std::max(top_score, fabs(s[n]));
+        }
+        for (size_t n = first; n < end; n++) {
+            double w = exp(s[n] - top);
+            total += w;
+            for (int i = 0; i < 64; i++) y[r * 64 + i] += w * v[n * 64 + i];
+        }
         if (stats) stats->push_back(top), stats->push_back(total);
         else for (int i = 0; i < 64; i++) y[r * 64 + i] /= total;
     }
@@ -78,9 +101,12 @@ struct Layer {
 /// What the layers in front of and behind a layer give and take.
 struct Next { Reals weight{64, 0.2, 1}, bias{64, 0.2}; Halves query{64 * 64, 0.1}; };
 
-static Numbers feed_forward(const Numbers& a, Reals& weight, Reals& bias, Halves& up, Halves& down) { return plus(a, linear(activated(linear(norm(a, weight, bias), 64, up)), 256, down)); }
+static Numbers feed_forward(const Numbers& a, Reals& weight, Reals& bias, Halves& up, Halves& down) {
+    return plus(a, linear(activated(linear(norm(a, weight, bias), 64, up)), 256, down));
+}
 
-const double SINGLE = 6e-4, ROUNDED = 1e-3;  // of a row: what is multiplied is rounded five times on the way, and what is stored as halves once more
+/// Of a row: what is multiplied is rounded five times on the way, and what is stored as halves once more.
+const double SINGLE = 6e-4, ROUNDED = 1e-3;
 
 struct Frame {
     int tokens, splits;
@@ -88,27 +114,38 @@ struct Frame {
     Reals latents{256 * 64, 1}, sums, parts, mixed{256 * 64}, next{256 * 64};
     Halves qkv{256 * 192}, result{256 * 64};
     Frame(int tokens, float height)
-        : tokens(tokens), splits((tokens + 127) / 128), memory(tokens * 64, 1, 0.5), positions(tokens * 64, 0.7), queries(256 * 64, height / 40), sums((tokens + 127) / 128 * 512),
+        : tokens(tokens),
+          splits((tokens + 127) / 128),
+          memory(tokens * 64, 1, 0.5),
+          positions(tokens * 64, 0.7),
+          queries(256 * 64, height / 40),
+          sums((tokens + 127) / 128 * 512),
           parts((size_t)(tokens + 127) / 128 * 256 * 64) {}
 
     void attend(Layer& l) {
         depends_on(memory, queries, sums, parts);
         launched({4, (unsigned)splits, 1}, 256, ATTEND_BYTES, [&] {
-            Attend().run({memory.data(), l.norm_weight.data(), l.norm_bias.data(), l.kv.data(), positions.data(), queries.data(), sums.data(), parts.data(), tokens}, 1024);
+            Attend().run({memory.data(), l.norm_weight.data(), l.norm_bias.data(), l.kv.data(),
+                          positions.data(), queries.data(), sums.data(), parts.data(), tokens},
+                         1024);
         });
     }
     void mixes(Layer& l, Reals& latents) {
         depends_on(sums, parts, latents, mixed, qkv);
         launched({32, 1, 1}, 512, MIX_BYTES, [&] {
-            mix({sums.data(), parts.data(), splits, latents.data(), l.out.data(), l.ff_weight.data(), l.ff_bias.data(), l.up.data(), l.down.data(), l.self_weight.data(), l.self_bias.data(),
-                 l.qkv.data(), mixed.data(), qkv.data()}, 1024);
+            mix({sums.data(), parts.data(), splits, latents.data(), l.out.data(), l.ff_weight.data(),
+                 l.ff_bias.data(), l.up.data(), l.down.data(), l.self_weight.data(), l.self_bias.data(),
+                 l.qkv.data(), mixed.data(), qkv.data()},
+                1024);
         });
     }
     void selves(Layer& l, Next& n, bool another, Reals& to, Halves& result) {
         depends_on(qkv, mixed, to, result);
         launched({32, 1, 1}, 512, SELF_BYTES, [&] {
-            self({qkv.data(), mixed.data(), l.self_out.data(), l.self_ff_weight.data(), l.self_ff_bias.data(), l.self_up.data(), l.self_down.data(), n.weight.data(), n.bias.data(),
-                  another ? n.query.data() : 0, to.data(), result.data()}, 1024);
+            self({qkv.data(), mixed.data(), l.self_out.data(), l.self_ff_weight.data(), l.self_ff_bias.data(),
+                  l.self_up.data(), l.self_down.data(), n.weight.data(), n.bias.data(),
+                  another ? n.query.data() : 0, to.data(), result.data()},
+                 1024);
         });
     }
     /// n, k and v in float64, and k and v rounded where the kernel rounds.
@@ -120,11 +157,14 @@ struct Frame {
     }
 };
 
-static Numbers wanted_mix(Layer& l, const Numbers& latents, const Numbers& read) { return feed_forward(plus(latents, linear(read, 64, l.out)), l.ff_weight, l.ff_bias, l.up, l.down); }
+static Numbers wanted_mix(Layer& l, const Numbers& latents, const Numbers& read) {
+    return feed_forward(plus(latents, linear(read, 64, l.out)), l.ff_weight, l.ff_bias, l.up, l.down);
+}
 static Numbers wanted_self(Layer& l, const Numbers& mixed, const Numbers& qkv) {
     Numbers each[3];
     for (int r = 0; r < 256; r++) for (int i = 0; i < 192; i++) each[i / 64].push_back(qkv[r * 192 + i]);
-    return feed_forward(plus(mixed, linear(attention(each[0], each[1], each[2], 0, 256), 64, l.self_out)), l.self_ff_weight, l.self_ff_bias, l.self_up, l.self_down);
+    return feed_forward(plus(mixed, linear(attention(each[0], each[1], each[2], 0, 256), 64, l.self_out)),
+                        l.self_ff_weight, l.self_ff_bias, l.self_up, l.self_down);
 }
 
 /// perceiver_1d_mlp by itself, of what is in the frame's sums and parts.
@@ -133,19 +173,25 @@ static void mixed(Frame& f, Layer& l) {
     for (int r = 0; r < 256; r++) {
         double top = -1e300, total = 0;
         for (int s = 0; s < f.splits; s++) top = std::max(top, f.sums.at((s * 256 + r) * 2));
-        for (int s = 0; s < f.splits; s++) { double w = exp(f.sums.at((s * 256 + r) * 2) - top); total += w * f.sums.at((s * 256 + r) * 2 + 1); for (int c = 0; c < 64; c++) read[r * 64 + c] += w * f.parts.at((size_t)(s * 256 + r) * 64 + c); }
+        for (int s = 0; s < f.splits; s++) {
+            double w = exp(f.sums.at((s * 256 + r) * 2) - top);
+            total += w * f.sums.at((s * 256 + r) * 2 + 1);
+            for (int c = 0; c < 64; c++) read[r * 64 + c] += w * f.parts.at((size_t)(s * 256 + r) * 64 + c);
+        }
         for (int c = 0; c < 64; c++) read[r * 64 + c] /= total;
     }
     f.mixes(l, f.latents);
     Numbers mixed = wanted_mix(l, f.latents.values(), read);
     compare("perceiver_1d_mlp: mixed", f.mixed, mixed, SINGLE);
-    compare("perceiver_1d_mlp: qkv", f.qkv, linear(norm(mixed, l.self_weight, l.self_bias), 64, l.qkv), ROUNDED);
+    compare("perceiver_1d_mlp: qkv", f.qkv, linear(norm(mixed, l.self_weight, l.self_bias), 64, l.qkv),
+            ROUNDED);
 }
 /// Of splits whose largest scores are far apart.
 static void merged(int splits) {
     late = true;
     Frame f(splits * 128, 1); Layer l(1);
-    for (size_t i = 0; i < f.sums.count; i += 2) f.sums[i] = normal(rng) * 3, f.sums[i + 1] = 1 + 40 * fabsf(normal(rng));
+    for (size_t i = 0; i < f.sums.count; i += 2)
+        f.sums[i] = normal(rng) * 3, f.sums[i + 1] = 1 + 40 * fabsf(normal(rng));
     for (size_t i = 0; i < f.parts.count; i++) f.parts[i] = f.sums[i / 64 * 2 + 1] * normal(rng);
     printf("%d splits\n", splits);
     mixed(f, l);
@@ -165,15 +211,24 @@ static void alone(int tokens, float height, bool late_copies) {
         parts.insert(parts.end(), y.begin(), y.end());
     }
     double worst = 0;
-    for (size_t i = 0; i < stats.size(); i += 2) { double d = fabs(f.sums.at(i) - stats[i]); if (!(d <= worst)) worst = std::isnan(d) ? 1e9 : d; }
-    // Of n and k some numbers are rounded otherwise here than there: scores are then off by some 1e-4 of the largest, and so is e to them.
+    for (size_t i = 0; i < stats.size(); i += 2) {
+        double d = fabs(f.sums.at(i) - stats[i]);
+        if (!(d <= worst)) worst = std::isnan(d) ? 1e9 : d;
+    }
+    // Of n and k some numbers are rounded otherwise here than there: scores are then off by some
+    // 1e-4 of the largest, and so is e to them.
     double limit = 1e-3 + 1.5e-4 * top_score;
     bool bad = !(worst < limit);
     failed |= bad;
-    printf("%d tokens, |score| up to %.1f, late %d\n  %-34s off by %.2e%s\n", tokens, top_score, late_copies, "largest scores", worst, bad ? " BAD" : "");
+    printf("%d tokens, |score| up to %.1f, late %d\n  %-34s off by %.2e%s\n", tokens, top_score, late_copies,
+           "largest scores", worst, bad ? " BAD" : "");
     // Maxima that differ by a rounding of k: sums and parts as if they were the reference's.
     Reals sums(stats.size() / 2), scaled(parts.size());
-    for (size_t i = 0; i < stats.size() / 2; i++) { double by = exp(f.sums.at(2 * i) - stats[2 * i]); sums[i] = f.sums.at(2 * i + 1) * by; for (int c = 0; c < 64; c++) scaled[i * 64 + c] = f.parts.at(i * 64 + c) * by; }
+    for (size_t i = 0; i < stats.size() / 2; i++) {
+        double by = exp(f.sums.at(2 * i) - stats[2 * i]);
+        sums[i] = f.sums.at(2 * i + 1) * by;
+        for (int c = 0; c < 64; c++) scaled[i * 64 + c] = f.parts.at(i * 64 + c) * by;
+    }
     Numbers totals; for (size_t i = 1; i < stats.size(); i += 2) totals.push_back(stats[i]);
     compare("perceiver_1d_cross_attn: sums", sums, totals, limit, 1);
     compare("perceiver_1d_cross_attn: parts", scaled, parts, limit);
@@ -183,10 +238,12 @@ static void alone(int tokens, float height, bool late_copies) {
         Reals to(256 * 64); Halves result(256 * 64);
         top_score = 0;
         f.selves(l, n, another, to, result);
-        Numbers latents = wanted_self(l, f.mixed.values(), f.qkv.values()), normed = norm(latents, n.weight, n.bias);
+        Numbers latents = wanted_self(l, f.mixed.values(), f.qkv.values()),
+                normed = norm(latents, n.weight, n.bias);
         printf("  |score| among latents up to %.1f\n", top_score);
         compare("perceiver_1d_self_attn: latents", to, latents, SINGLE);
-        compare(another ? "perceiver_1d_self_attn: queries" : "perceiver_1d_self_attn: result", result, another ? linear(normed, 64, n.query) : normed, ROUNDED);
+        compare(another ? "perceiver_1d_self_attn: queries" : "perceiver_1d_self_attn: result", result,
+                another ? linear(normed, 64, n.query) : normed, ROUNDED);
     }
 }
 
@@ -199,7 +256,8 @@ static void layers(int tokens, float height) {
     Reals middle(256 * 64);
     for (int i = 0; i < 2; i++) {
         Layer& l = i ? second : first; Next& n = i ? last : between;
-        f.attend(l), f.mixes(l, i ? middle : f.latents), f.selves(l, n, !i, i ? f.next : middle, i ? f.result : f.queries);
+        f.attend(l), f.mixes(l, i ? middle : f.latents),
+            f.selves(l, n, !i, i ? f.next : middle, i ? f.result : f.queries);
         f.keys_of(l, false, k, v);
         Numbers mixed = wanted_mix(l, latents, attention(q, k, v, 0, tokens));
         latents = wanted_self(l, mixed, linear(norm(mixed, l.self_weight, l.self_bias), 64, l.qkv));
@@ -214,7 +272,8 @@ int main(int count, char** words) {
     alone(100, 8, true);
     merged(35);
     if (!shipped_alone(count, words)) {
-        for (int tokens : {16, 100, 129, 256, 1024}) for (float height : {1.0f, 8.0f, 25.0f}) alone(tokens, height, height > 2);
+        for (int tokens : {16, 100, 129, 256, 1024})
+            for (float height : {1.0f, 8.0f, 25.0f}) alone(tokens, height, height > 2);
         for (int splits : {1, 2, 5, 31, 32, 33, 65, 128}) merged(splits);
         alone(4096, 20, true);
         for (int tokens : {256, 1024}) for (float height : {1.0f, 8.0f}) layers(tokens, height);

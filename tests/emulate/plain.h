@@ -1,5 +1,6 @@
 /*!
-What harness.h watches and counts, without: for the stand-in driver, whose launches are checked by what comes out of them.
+What harness.h watches and counts, without: for the stand-in driver, whose launches are checked by
+what comes out of them.
 */
 #pragma once
 #include "machine.h"

@@ -1,14 +1,16 @@
 /*!
-Runs the source of RepViT's blocks in one launch (cuda/repvit_block.cu) on the CPU (machine.h) and compares them with a float64 reference, which rounds
-nothing: maps that fill no tile, copies that come late, with a gate and without, other columns, and the sums of the next block.
+Runs the source of RepViT's blocks in one launch (cuda/repvit_block.cu) on the CPU (machine.h) and
+compares them with a float64 reference, which rounds nothing: maps that fill no tile, copies that
+come late, with a gate and without, other columns, and the sums of the next block.
 */
 #include "harness.h"
 static void copy16_within(u32 to, const void* from, bool valid) { copy16(to, inside(from, 16), valid); }
 #define copy16 copy16_within
 #include "repvit_block.h"
 template <class Kind> static void run(int side, const BlockProblem& problem) {
-    launch({(unsigned)(side + Kind::TILE_COLUMNS - 1) / Kind::TILE_COLUMNS, (unsigned)(side + Kind::TILE_LINES - 1) / Kind::TILE_LINES, 1}, Kind::THREADS, Kind::SHARED,
-           [&] { Kind().run(problem, 1024); });
+    launch({(unsigned)(side + Kind::TILE_COLUMNS - 1) / Kind::TILE_COLUMNS,
+            (unsigned)(side + Kind::TILE_LINES - 1) / Kind::TILE_LINES, 1},
+           Kind::THREADS, Kind::SHARED, [&] { Kind().run(problem, 1024); });
 }
 #include "repvit_block_test.h"
 

@@ -1,6 +1,7 @@
 /*!
-Runs the source of Hopper's blocks of RepViT (cuda/repvit_block_hopper.cu) on the CPU (cluster.h) like those for any GPU: the blocks of a cluster at once,
-with stores to each other's memory that land early or late.
+Runs the source of Hopper's blocks of RepViT (cuda/repvit_block_hopper.cu) on the CPU (cluster.h)
+like those for any GPU: the blocks of a cluster at once, with stores to each other's memory that
+land early or late.
 */
 #include "cluster.h"
 static void copy16_within(u32 to, const void* from, bool valid) { copy16(to, inside(from, 16), valid); }
@@ -8,7 +9,8 @@ static void copy16_within(u32 to, const void* from, bool valid) { copy16(to, ins
 #include "repvit_block_hopper.h"
 template <class Kind> static void run(int side, const BlockProblem& problem) {
     slow = late;
-    run_clusters((side + Kind::TILE_COLUMNS - 1) / Kind::TILE_COLUMNS, Kind::BLOCKS, Kind::THREADS, [&] { Kind().run(problem, block_of(me->id) << 18 | 1024); },
+    run_clusters((side + Kind::TILE_COLUMNS - 1) / Kind::TILE_COLUMNS, Kind::BLOCKS, Kind::THREADS,
+                 [&] { Kind().run(problem, block_of(me->id) << 18 | 1024); },
                  (side + Kind::TILE_LINES - 1) / Kind::TILE_LINES, dependent_on);
     dependent_on.clear();
 }

@@ -1,4 +1,5 @@
-// A block of RepViT in one launch against a float64 reference, which rounds nothing. Who includes this has said how a Kind runs: `run<Kind>(side of z's map, problem)`.
+// A block of RepViT in one launch against a float64 reference, which rounds nothing. Who includes
+// this has said how a Kind runs: `run<Kind>(side of z's map, problem)`.
 #pragma once
 #include "repvit_packed.h"
 

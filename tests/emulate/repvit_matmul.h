@@ -1,4 +1,5 @@
-// What cuda/repvit.cu and cuda/repvit_block.cu share, for the CPU: after machine.h, the primitives and cuda/repvit.cuh's matmul.
+// What cuda/repvit.cu and cuda/repvit_block.cu share, for the CPU: after machine.h, the primitives
+// and cuda/repvit.cuh's matmul.
 #include "../../cuda/f16x2.cuh"
 #include "../../cuda/gelu.cuh"
 template <class T>

@@ -1,9 +1,11 @@
 /*!
-Hopper's instructions on the CPU, beside machine.h, which includes this: `wgmma` of descriptors, and barriers in shared memory.
+Hopper's instructions on the CPU, beside machine.h, which includes this: `wgmma` of descriptors, and
+barriers in shared memory.
 */
 #pragma once
 
-/// `a`: the left factor in registers, else `da` leads to it; `keys`: rows of the right factor are the product's columns.
+/// `a`: the left factor in registers, else `da` leads to it; `keys`: rows of the right factor are
+/// the product's columns.
 struct Op { float* d; int n; const u32* a; u64 da, db; int add; bool keys; };
 static std::vector<std::vector<Op>> queue[3072];  // a cluster of eight blocks
 static std::vector<Op> pending[3072];

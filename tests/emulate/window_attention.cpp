@@ -1,7 +1,8 @@
 /*!
-Runs the source of the attention inside windows (cuda/window_attention.cu, or window_attention_hopper.cu) on the CPU (machine.h) and compares with a float64
-reference: maps that windows reach over, pooled queries, several pairs in a block, several tiles of queries a warp, queries of a window
-over several blocks. With `shipped` a few of the cases.
+Runs the source of the attention inside windows (cuda/window_attention.cu, or
+window_attention_hopper.cu) on the CPU (machine.h) and compares with a float64 reference: maps that
+windows reach over, pooled queries, several pairs in a block, several tiles of queries a warp,
+queries of a window over several blocks. With `shipped` a few of the cases.
 */
 #include "harness.h"
 #include "window_attention.h"
@@ -10,62 +11,106 @@ struct Case { int grid, window, heads, depth; bool pooled; int warps, together, 
 
 template <class W> static void test(const char* name, Case c, bool lazy) {
     late = lazy;
-    int columns = c.heads * c.depth, factor = c.pooled ? 2 : 1, out_side = c.grid / factor, side = (c.grid + c.window - 1) / c.window;
-    Halves qkv((size_t)c.grid * c.grid * 3 * columns, 1), bias(3 * columns, 1), out((size_t)out_side * out_side * columns);
+    int columns = c.heads * c.depth, factor = c.pooled ? 2 : 1, out_side = c.grid / factor,
+        side = (c.grid + c.window - 1) / c.window;
+    Halves qkv((size_t)c.grid * c.grid * 3 * columns, 1), bias(3 * columns, 1),
+        out((size_t)out_side * out_side * columns);
     // q is scaled; keys stay as they are.
     for (int t = 0; t < c.grid * c.grid; t++) for (int i = 0; i < columns; i++) {
         f16& q = qkv.data()[t * 3 * columns + i]; q = tohalf(half(q) * c.scale / sqrtf(c.depth));
     }
-    WindowProblem p{qkv.data(), bias.data(), out.data(), c.grid, c.window, c.grid / c.window, side, c.heads, c.depth, c.pooled, c.together, c.parts};
+    WindowProblem p{qkv.data(), bias.data(), out.data(), c.grid,   c.window,   c.grid / c.window,
+                    side,       c.heads,     c.depth,    c.pooled, c.together, c.parts};
 #ifdef HOPPER
     HopperWindowProblem own{p, reciprocal_of(c.window), reciprocal_of(std::max(c.grid % c.window, 1))};
-    int groups = c.warps / 4, keys = c.window * c.window, last = (keys - W::LAST + W::KEYS - 1) / W::KEYS, rows = last * W::KEYS + W::LAST;
-    if (c.pooled || c.together > 1 || c.warps % 4 || groups > 4 || groups * c.parts * 64 < keys || keys <= 64) { printf("%s: no such launch\n", name); exit(1); }
-    int shared = rows * 128 * W::CHUNKS + groups * W::TILE + (W::REST ? (groups + W::BESIDE - 1) / W::BESIDE * W::TILE : 0) + W::BARRIERS * 8;
-    launch({(unsigned)c.heads, (unsigned)c.parts, (unsigned)(side * side)}, 32 * c.warps, shared, [&] { W w; w.run(own, 1024); });
+    int groups = c.warps / 4, keys = c.window * c.window, last = (keys - W::LAST + W::KEYS - 1) / W::KEYS,
+        rows = last * W::KEYS + W::LAST;
+    if (c.pooled || c.together > 1 || c.warps % 4 || groups > 4 || groups * c.parts * 64 < keys ||
+        keys <= 64) {
+        printf("%s: no such launch\n", name);
+        exit(1);
+    }
+    int shared = rows * 128 * W::CHUNKS + groups * W::TILE +
+                 (W::REST ? (groups + W::BESIDE - 1) / W::BESIDE * W::TILE : 0) + W::BARRIERS * 8;
+    launch({(unsigned)c.heads, (unsigned)c.parts, (unsigned)(side * side)}, 32 * c.warps, shared, [&] {
+        W w;
+        w.run(own, 1024);
+    });
 #else
-    if (c.warps > 8 || (c.together > 1 && (c.warps != c.together || c.parts > 1))) { printf("%s: no such launch\n", name); exit(1); }
+    if (c.warps > 8 || (c.together > 1 && (c.warps != c.together || c.parts > 1))) {
+        printf("%s: no such launch\n", name);
+        exit(1);
+    }
     int groups = (side * side + c.together - 1) / c.together;
     int rows = (c.window * c.window + 15) / 16 * 16, shared = c.together * 2 * rows * W::PITCH;
-    launch({(unsigned)(groups * c.heads * c.parts), 1, 1}, 32 * c.warps, shared, [&] { W w; w.run(p, 1024); });
+    launch({(unsigned)(groups * c.heads * c.parts), 1, 1}, 32 * c.warps, shared, [&] {
+        W w;
+        w.run(p, 1024);
+    });
 #endif
     auto at = [&](int part, int y, int x, int i) {
-        return (double)half(y < c.grid && x < c.grid ? qkv.data()[((size_t)y * c.grid + x) * 3 * columns + part * columns + i] : bias.data()[part * columns + i]);
+        return (double)half(y < c.grid && x < c.grid
+                                ? qkv.data()[((size_t)y * c.grid + x) * 3 * columns + part * columns + i]
+                                : bias.data()[part * columns + i]);
     };
     Errors errors;
-    for (int oy = 0; oy < out_side; oy++) for (int ox = 0; ox < out_side; ox++) for (int h = 0; h < c.heads; h++) {
-        int y = oy * factor, x = ox * factor, top = y / c.window * c.window, left = x / c.window * c.window;
-        std::vector<double> q(c.depth, -1e300), s, o(c.depth, 0.0);
-        for (int i = 0; i < c.depth; i++) for (int dy = 0; dy < factor; dy++) for (int dx = 0; dx < factor; dx++) q[i] = std::max(q[i], at(0, y + dy, x + dx, h * c.depth + i));
-        double high = -1e300, sum = 0;
-        for (int ky = top; ky < top + c.window; ky++) for (int kx = left; kx < left + c.window; kx++) {
-            double d = 0; for (int i = 0; i < c.depth; i++) d += q[i] * at(1, ky, kx, h * c.depth + i);
-            s.push_back(d); high = std::max(high, d);
-        }
-        for (int k = 0; k < (int)s.size(); k++) {
-            double w = exp(s[k] - high); sum += w;
-            for (int i = 0; i < c.depth; i++) o[i] += w * at(2, top + k / c.window, left + k % c.window, h * c.depth + i);
-        }
-        for (int i = 0; i < c.depth; i++) errors.add(out.at(((size_t)oy * out_side + ox) * columns + h * c.depth + i), o[i] / sum);
-    }
+    for (int oy = 0; oy < out_side; oy++)
+        for (int ox = 0; ox < out_side; ox++)
+            for (int h = 0; h < c.heads; h++) {
+                int y = oy * factor, x = ox * factor, top = y / c.window * c.window,
+                    left = x / c.window * c.window;
+                std::vector<double> q(c.depth, -1e300), s, o(c.depth, 0.0);
+                for (int i = 0; i < c.depth; i++)
+                    for (int dy = 0; dy < factor; dy++)
+                        for (int dx = 0; dx < factor; dx++)
+                            q[i] = std::max(q[i], at(0, y + dy, x + dx, h * c.depth + i));
+                double high = -1e300, sum = 0;
+                for (int ky = top; ky < top + c.window; ky++)
+                    for (int kx = left; kx < left + c.window; kx++) {
+                        double d = 0;
+                        for (int i = 0; i < c.depth; i++) d += q[i] * at(1, ky, kx, h * c.depth + i);
+                        s.push_back(d);
+                        high = std::max(high, d);
+                    }
+                for (int k = 0; k < (int)s.size(); k++) {
+                    double w = exp(s[k] - high);
+                    sum += w;
+                    for (int i = 0; i < c.depth; i++)
+                        o[i] += w * at(2, top + k / c.window, left + k % c.window, h * c.depth + i);
+                }
+                for (int i = 0; i < c.depth; i++)
+                    errors.add(out.at(((size_t)oy * out_side + ox) * columns + h * c.depth + i), o[i] / sum);
+            }
     bool bad = exceeds(errors.most, 1e-2) || exceeds(errors.relative(), 2e-3) || out.beyond();
-    printf("%s grid %d window %d heads %d depth %d pooled %d warps %d together %d parts %d scale %.0f late %d: max abs %.2e rel %.2e, %ld written beyond", name, c.grid, c.window, c.heads, c.depth, c.pooled,
-           c.warps, c.together, c.parts, c.scale, late, errors.most, errors.relative(), out.beyond());
+    printf(
+        "%s grid %d window %d heads %d depth %d pooled %d warps %d together %d parts %d scale %.0f late %d: "
+        "max abs %.2e rel %.2e, %ld written beyond",
+        name, c.grid, c.window, c.heads, c.depth, c.pooled, c.warps, c.together, c.parts, c.scale, late,
+        errors.most, errors.relative(), out.beyond());
     verdict(bad);
 }
-template <class W> static void both(const char* name, Case c) { test<W>(name, c, false); test<W>(name, c, true); }
+template <class W>
+static void both(const char* name, Case c) {
+    test<W>(name, c, false);
+    test<W>(name, c, true);
+}
 #ifdef HOPPER
-using W56_hopper = HopperWindows<56, 80, 48>; using W72_hopper = HopperWindows<72, 64, 64>; using W96_hopper = HopperWindows<96, 64, 16>;
+using W56_hopper = HopperWindows<56, 80, 48>;
+using W72_hopper = HopperWindows<72, 64, 64>;
+using W96_hopper = HopperWindows<96, 64, 16>;
 #else
 using W56 = Windows<56, 16, 32>; using W72 = Windows<72, 16, 16>; using W96 = Windows<96, 16, 16>;
-using W56_wide = Windows<56, 32, 16>; using W72_wide = Windows<72, 32, 32>; using W96_wide = Windows<96, 32, 32>;
+using W56_wide = Windows<56, 32, 16>;
+using W72_wide = Windows<72, 32, 32>;
+using W96_wide = Windows<96, 32, 32>;
 #endif
 #define TEST(NAME, ...) test<W##NAME>("window_attention_" #NAME, __VA_ARGS__)
 #define BOTH(NAME, ...) both<W##NAME>("window_attention_" #NAME, __VA_ARGS__)
 
 int main(int count, char** words) {
 #ifdef HOPPER
-    // Each kernel: whole windows, a map that windows reach over, fewer columns than the kernel has; queries over two blocks.
+    // Each kernel: whole windows, a map that windows reach over, fewer columns than the kernel has;
+    // queries over two blocks.
     TEST(56_hopper, {14, 14, 2, 56, false, 8, 1, 2, 4}, true);
     TEST(56_hopper, {20, 14, 1, 56, false, 8, 1, 2, 16}, false);
     TEST(56_hopper, {11, 11, 1, 8, false, 8, 1, 1, 4}, true);

@@ -29,7 +29,8 @@ pub struct Fakes(tempfile::TempDir);
 
 impl Fakes {
     /// Compiles them; none, said aloud, where there is no compiler. A process's FAKE_FAULT names a
-    /// fault of `tests/data/gpu/faults.h` to compute with, its FAKE_LACKS a kernel that is missing.
+    /// fault of `tests/data/gpu/faults.h` to compute with, its FAKE_LACKS a kernel that is missing,
+    /// its FAKE_REFUSES one of a module that the driver does not take.
     fn new() -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let cuda = ["-Wl,-soname,libcuda.so", "tests/data/gpu/fake_driver.c", "-lpthread", "-ldl"];

@@ -54,7 +54,9 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 
-pub use attention::{Attention, AttentionKernels, AttentionShape, HEAD, Values, WIDEST_HEAD};
+pub use attention::{
+    Attention, AttentionKernels, AttentionShape, AttentionUse, HEAD, Values, WIDEST_HEAD,
+};
 pub use bank::BankState;
 pub use gemm::{
     FoldedNorm, GemmKernels, GemmLayerNormKernels, GemmLayerNormOperands, GemmMomentsKernels,

@@ -12,9 +12,16 @@ typedef int waits_fn(const char*, const char*);
 enum { KERNELS = 256 };
 static const void* waiting[KERNELS];  // those that wait for the previous kernel themselves
 static int waiting_count;
+// Whether FAKE_REFUSES names a kernel of this module.
+static int refused(const char* ptx) {
+    char entry[128];
+    const char* name = getenv("FAKE_REFUSES");
+    snprintf(entry, sizeof entry, ".entry %s(", name ? name : "");
+    return name && strstr(ptx, entry);
+}
 int cuModuleLoadData(void** m, const char* image) {
     NEED_CONTEXT;
-    if (!kernels("emulate") || strncmp(image, "//", 2)) return INVALID_PTX;
+    if (!kernels("emulate") || strncmp(image, "//", 2) || refused(image)) return INVALID_PTX;
     say("module", strlen(image));
     return *m = strdup(image), OK;
 }

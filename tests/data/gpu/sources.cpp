@@ -71,6 +71,7 @@ namespace hiera_stems {
 }  // namespace hiera_stems
 namespace hiera_blocks {
 #include "../../emulate/hiera_block.h"
+#include "hiera_block.cuh.instances"
 #include "hiera_block.cu.instances"
 #include "../../emulate/hiera_transition.h"
 #include "hiera_transition.cu.instances"

@@ -13,6 +13,7 @@ parts. Combining in each row's last block saves that launch and was slower in ev
 */
 
 mod kernels;
+mod loaded;
 mod selftest;
 mod splits;
 
@@ -25,10 +26,11 @@ use crate::{blocks, int, need_exactly};
 use cuda::module::{Function, Launch};
 use cuda::tensor_map::TensorMap;
 use cuda::{Gpu, LaunchMode, MemoryTag, Stream, View};
-use kernels::{CLUSTER, Pair};
+use kernels::CLUSTER;
+use loaded::Pair;
 use splits::{combine_cost, splits};
 
-pub use kernels::AttentionKernels;
+pub use loaded::{AttentionKernels, AttentionUse};
 pub(crate) use selftest::{TOPIC, compare};
 
 /// Columns of queries and keys of the memory attention.
@@ -287,24 +289,21 @@ impl Attention {
         let maps = self.pair.kind.box_keys.map(|box_keys| self.maps([q, k, v], rows, box_keys));
         let maps = maps.transpose()?;
         let attends = self.attends(bias.is_some());
-        ensure!(
-            bias.is_none() || maps.is_none() || self.pair.biased.is_some(),
-            "{} takes no bias",
-            attends.name()
-        );
-        let args = match (values, &maps, bias) {
-            (Values::Memory | Values::Frame, Some([q, k, v]), Some(bias)) => arguments!(
+        let has_bias = self.pair.kind.biased == Some(attends.name());
+        ensure!(bias.is_none() || maps.is_none() || has_bias, "{} takes no bias", attends.name());
+        let args = match (values, &maps) {
+            (Values::Memory | Values::Frame, Some([q, k, v])) if has_bias => arguments!(
                 ["attention_cross_biased_hopper"];
                 Map(q),
                 Map(k),
                 Map(v),
-                View(bias),
+                Optional(bias),
                 View(out),
                 Optional(results),
                 Optional(sums),
                 Ints[2]([m, n]),
             ),
-            (Values::Memory | Values::Frame, Some([q, k, v]), None) => arguments!(
+            (Values::Memory | Values::Frame, Some([q, k, v])) => arguments!(
                 ["attention_cross_hopper", "attention_self_hopper"];
                 Map(q),
                 Map(k),
@@ -314,7 +313,7 @@ impl Attention {
                 Optional(sums),
                 Ints[2]([m, n]),
             ),
-            (Values::Memory | Values::Frame, None, _) => arguments!(
+            (Values::Memory | Values::Frame, None) => arguments!(
                 ["attention_cross", "attention_self"];
                 Views[3]([q, k, v]),
                 Optional(bias),
@@ -323,7 +322,7 @@ impl Attention {
                 Optional(sums),
                 Ints[2]([m, n]),
             ),
-            (Values::Heads(_), Some([q, k, v]), _) => arguments!(
+            (Values::Heads(_), Some([q, k, v])) => arguments!(
                 ["attention_global_*"];
                 Map(q),
                 Map(k),
@@ -333,7 +332,7 @@ impl Attention {
                 Optional(sums),
                 Ints[5]([m, n, columns, out_row, out_head]),
             ),
-            (Values::Heads(_), None, _) => arguments!(
+            (Values::Heads(_), None) => arguments!(
                 ["attention_heads_*"];
                 Views[3]([q, k, v]),
                 Optional(bias),

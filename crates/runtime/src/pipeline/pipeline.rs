@@ -21,7 +21,7 @@ use super::trunk_file::TrunkFile;
 use cuda::nvjpeg::{Decoder, Library, VARIABLE};
 use cuda::{CapturedGraph, Gpu, GpuError, GraphStats, MemoryTag, Stream, View};
 use execution::Program;
-use kernels::{AttentionKernels, Kernels};
+use kernels::{AttentionKernels, AttentionUse, Kernels};
 use vos::bundle::{FusedPart, Manifest, Trunk};
 use vos::geometry::Geometry;
 use vos::predecode::PreparedClip;
@@ -94,9 +94,15 @@ impl Pipeline {
             )
         })?;
         let kernels = Kernels::load(gpu)?;
-        let attends = engines.steps.track.variant() == TrackVariant::Segmented
-            || engines.encoder.trunk.as_ref().is_some_and(TrunkFile::is_hiera);
-        let attention = attends.then(|| AttentionKernels::load(gpu)).transpose()?;
+        let mut uses = Vec::new();
+        if engines.steps.track.variant() == TrackVariant::Segmented {
+            uses.push(AttentionUse::TrackStep);
+        }
+        if engines.encoder.trunk.as_ref().is_some_and(TrunkFile::is_hiera) {
+            uses.push(AttentionUse::Encoder);
+        }
+        let attends = !uses.is_empty();
+        let attention = attends.then(|| AttentionKernels::load_for(gpu, &uses)).transpose()?;
         let encode = gpu.stream()?;
         // With one frame in flight a second stream could only add waits.
         let upload = if options.overlapping() { gpu.stream()? } else { encode.clone() };
@@ -164,7 +170,7 @@ impl Pipeline {
     }
 
     /// The form of the loaded attention kernels; none where the engines need none.
-    pub fn attention(&self) -> Option<&str> {
+    pub fn attention(&self) -> Option<String> {
         self.attention.as_ref().map(AttentionKernels::form)
     }
 

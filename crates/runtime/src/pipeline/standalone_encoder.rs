@@ -14,7 +14,7 @@ use super::trunk_file::TrunkFile;
 use crate::engine::EngineManifest;
 use cuda::{Capturable, CapturedGraph, Gpu, MemoryTag, Stream, View};
 use execution::Program;
-use kernels::AttentionKernels;
+use kernels::{AttentionKernels, AttentionUse};
 use tensorrt::{DataType, Runtime};
 
 /// The engines of one frame's encoder on a stream of their own. Declared in the order of deletion.
@@ -48,7 +48,7 @@ impl StandaloneEncoder {
             .trunk
             .as_ref()
             .is_some_and(TrunkFile::is_hiera)
-            .then(|| AttentionKernels::load(gpu))
+            .then(|| AttentionKernels::load_for(gpu, &[AttentionUse::Encoder]))
             .transpose()?;
         let stream = gpu.stream()?;
         let bytes = usize::try_from(engines.scratch_bytes());

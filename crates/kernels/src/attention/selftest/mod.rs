@@ -8,6 +8,7 @@ every run.
 
 mod cases;
 mod groups;
+mod instances;
 
 use anyhow::Result;
 use half::f16;
@@ -76,7 +77,9 @@ fn judge(bench: &Bench) {
     }
     let cases = bench.planned(&CASES, |case| {
         let rows = variants.iter().filter(|(form, _)| case.is_for(*form)).count();
-        let rows = rows + groups::rows(case);
+        let hopper = variants.iter().any(|(form, _)| *form == Form::Hopper);
+        let of_hopper = if hopper { instances::rows(case) } else { 0 };
+        let rows = rows + of_hopper + groups::rows(case);
         (case.objects * case.queries * case.values.columns(), rows)
     });
     let seed = bench.seed;
@@ -87,9 +90,11 @@ fn judge(bench: &Bench) {
             for (_, kernels) in variants.iter().filter(|(form, _)| case.is_for(*form)) {
                 bench.found(case.row(bench, kernels, &data));
             }
-            // The last ones are those for any GPU.
-            if let Some((_, kernels)) = variants.last() {
-                groups::judge(bench, case, kernels, &data);
+            for (form, kernels) in &variants {
+                match form {
+                    Form::Hopper => instances::judge(bench, case, kernels, &data),
+                    Form::Any => groups::judge(bench, case, kernels, &data),
+                }
             }
         },
     );

@@ -135,19 +135,20 @@ impl Shape {
         self.kernel == kernel.shape.kernel
     }
 
-    /// Whether a launch chooses the warps of a block, which have a window each.
-    pub fn has_any_warps(&self) -> bool {
+    /// Whether its windows are the small ones: each is a warp's, and a launch chooses the warps of a
+    /// block.
+    pub fn has_small_windows(&self) -> bool {
         self.window == SMALL_WINDOW
     }
 
     /// Windows of a block of threads, where so many are to be computed.
     fn windows_together(&self, windows: usize, multiprocessors: usize) -> usize {
-        if self.has_any_warps() { warps(windows, multiprocessors) } else { WINDOWS }
+        if self.has_small_windows() { warps(windows, multiprocessors) } else { WINDOWS }
     }
 
     /// Threads of a block with these windows.
     fn threads(&self, windows: usize) -> Result<u32> {
-        if self.has_any_warps() { Ok(WARP * u32::try_from(windows)?) } else { Ok(THREADS) }
+        if self.has_small_windows() { Ok(WARP * u32::try_from(windows)?) } else { Ok(THREADS) }
     }
 }
 

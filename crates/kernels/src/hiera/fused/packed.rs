@@ -163,7 +163,7 @@ pub(super) fn units(shape: &Shape, weights: &HieraWeights) -> Result<Vec<u8>> {
     let up = Layer::new("up", weights.up, hidden, columns)?;
     let down = Layer::new("down", weights.down, columns, hidden)?;
     let mut units = Units(Vec::new());
-    if shape.has_any_warps() {
+    if shape.has_small_windows() {
         attention_of_small_windows(&mut units, shape, &qkv, &proj);
     } else {
         attention(&mut units, shape, &qkv, &proj);

@@ -12,10 +12,11 @@ use rayon::prelude::*;
 
 use super::super::fused::{FusedBlock, FusedKernel, SHAPES, Shape};
 use super::super::{StandaloneTrunk, TrunkSource};
+use super::two_ways::{self, Outputs};
 use super::{DRAWN, EPSILON, can_multiply, repeated};
 use crate::Source;
 use crate::selftest::f64_reference::{dot, gelu, layer_norm};
-use crate::selftest::{Bench, Checked, Limits, POISON, Topic, each_of, f16_bytes, f32_bytes, row};
+use crate::selftest::{Bench, Checked, Limits, POISON, Topic, f16_bytes, f32_bytes};
 use cuda::{LaunchMode, Stream};
 use vos::bundle::trunk::{HieraBlock, HieraWeights, LayerBytes};
 use vos::noise::Noise;
@@ -80,14 +81,10 @@ fn judge(bench: &Bench) {
     };
     bench.each(&cases, make, |(name, ..), drawn| {
         let Some(drawn) = drawn else { return };
-        let case = format!("stage {}, {name}", usize::from(drawn.shape.has_any_warps()));
-        if separate {
-            let [fused, separate] = each_of(check_both(bench, &drawn));
-            bench.found(row(FUSED, &case, fused));
-            bench.found(row(SEPARATE, &case, separate));
-        } else {
-            bench.found(row(FUSED, &case, check_fused(bench, &drawn)));
-        }
+        let case = format!("stage {}, {name}", usize::from(drawn.shape.has_small_windows()));
+        let both = separate.then_some(|alone| check_both(bench, &drawn, alone));
+        let alone = check_fused(bench, &drawn);
+        two_ways::found(bench, [FUSED, SEPARATE], &case, alone, both);
     });
 }
 
@@ -279,49 +276,36 @@ fn check_fused(bench: &Bench, drawn: &Drawn) -> Result<Checked> {
     let tokens = drawn.tokens();
     let (x, normed) = (bench.put(&tokens)?, bench.poisoned(2 * grid * grid * dim)?);
     let later = Some(block.units());
-    let run = || -> Result<[Vec<u8>; 2]> {
+    let enqueue =
+        |stream: &Stream| block.enqueue(&x, Some(&normed), later, LaunchMode::Ordered, stream);
+    let run = || -> Result<Outputs> {
         x.upload(&tokens, stream)?;
         normed.fill(POISON, stream)?;
-        block.enqueue(&x, Some(&normed), later, LaunchMode::Ordered, stream)?;
+        enqueue(stream)?;
         Ok([x.download(stream)?, normed.download(stream)?])
     };
-    let [came, norm] = run()?;
-    let halves = norm.as_chunks::<2>().0;
-    let value =
-        |at: usize| halves.get(at).map_or(f64::NAN, |two| f16::from_le_bytes(*two).to_f64());
-    let norms = LIMITS.judge(&drawn.expected[1], value);
-    let mut checked = Checked::of_outputs(&[("tokens", drawn.judge(&came)), ("norm", norms)]);
-    if run()? != [came, norm] {
-        checked.not_repeated();
-    }
-    checked.timing = bench.time_recorded(bench.runs, |stream| {
-        block.enqueue(&x, Some(&normed), later, LaunchMode::Ordered, stream)
-    })?;
-    Ok(checked)
+    let judge = |[came, norm]: &Outputs| {
+        let halves = norm.as_chunks::<2>().0;
+        let value =
+            |at: usize| halves.get(at).map_or(f64::NAN, |two| f16::from_le_bytes(*two).to_f64());
+        let norms = LIMITS.judge(&drawn.expected[1], value);
+        Checked::of_outputs(&[("tokens", drawn.judge(came)), ("norm", norms)])
+    };
+    two_ways::repeated(bench, run, judge, enqueue)
 }
 
 /// The fused kernel, and the block kernel by kernel, in turn.
-fn check_both(bench: &Bench, drawn: &Drawn) -> Result<[Checked; 2]> {
-    let alone = check_fused(bench, drawn)?;
+fn check_both(bench: &Bench, drawn: &Drawn, alone: Checked) -> Result<[Checked; 2]> {
     let (stream, weights) = (&bench.stream, [drawn.weights()]);
     // A trunk of one block, after which all stages end.
     let (blocks, ends) = (&[drawn.block], &[0; 4]);
     let source = TrunkSource { blocks, ends, weights: &weights, choices: None };
     let trunk = StandaloneTrunk::new(bench.gpu, &source, stream)?;
     let (executor, tokens, x) = (&trunk.executor, drawn.tokens(), &trunk.maps[0]);
-    let ways = [true, false].map(|fused| {
-        move |stream: &Stream| {
-            executor.use_fused_blocks(fused);
-            executor.enqueue(stream)
-        }
-    });
-    let mut came = Vec::new();
-    for way in &ways {
+    let judge = |way: &dyn Fn(&Stream) -> Result<()>| {
         x.upload(&tokens, stream)?;
         way(stream)?;
-        came.push(drawn.judge(&x.download(stream)?));
-    }
-    let separate = came.pop().unwrap_or_else(|| alone.clone());
-    let fused = came.pop().filter(|fused| fused.first.is_some()).unwrap_or(alone);
-    bench.timed_in_turn([fused, separate], ways)
+        Ok(drawn.judge(&x.download(stream)?))
+    };
+    two_ways::in_turn(bench, executor, alone, |stream| executor.enqueue(stream), judge)
 }

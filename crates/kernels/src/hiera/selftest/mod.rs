@@ -11,6 +11,7 @@ mod layernorm_pdl;
 mod models;
 mod stem;
 mod transition;
+mod two_ways;
 mod whole_encoder;
 mod whole_trunk;
 

@@ -13,9 +13,10 @@ use rayon::prelude::*;
 use super::super::fused::{FusedKernel, FusedTransition, Shape, TRANSITIONS};
 use super::super::{StandaloneTrunk, TrunkSource};
 use super::block::{LIMITS, Layer, Norm, attended, sampled_windows};
+use super::two_ways::{self, Outputs};
 use super::{DRAWN, can_multiply, repeated};
 use crate::Source;
-use crate::selftest::{Bench, Checked, POISON, Topic, each_of, f16_bytes, row};
+use crate::selftest::{Bench, Checked, POISON, Topic, f16_bytes};
 use cuda::{LaunchMode, Stream, View};
 use vos::bundle::trunk::{HieraBlock, HieraWeights, LayerBytes};
 use vos::noise::Noise;
@@ -66,13 +67,9 @@ fn judge(bench: &Bench) {
     bench.each(&cases, make, |(name, ..), drawn| {
         let Some(drawn) = drawn else { return };
         let case = format!("stage 0 to 1, {name}");
-        if separate {
-            let [fused, separate] = each_of(check_both(bench, &drawn));
-            bench.found(row(FUSED, &case, fused));
-            bench.found(row(SEPARATE, &case, separate));
-        } else {
-            bench.found(row(FUSED, &case, check_fused(bench, &drawn)));
-        }
+        let both = separate.then_some(|alone| check_both(bench, &drawn, alone));
+        let alone = check_fused(bench, &drawn);
+        two_ways::found(bench, [FUSED, SEPARATE], &case, alone, both);
     });
 }
 
@@ -165,7 +162,7 @@ impl Drawn {
     }
 
     /// Residual and norm that came against those that must.
-    fn judge(&self, [tokens, norm]: &[Vec<u8>; 2]) -> Checked {
+    fn judge(&self, [tokens, norm]: &Outputs) -> Checked {
         let (floats, halves) = (tokens.as_chunks::<4>().0, norm.as_chunks::<2>().0);
         let float =
             |at: usize| floats.get(at).map_or(f64::NAN, |four| f32::from_le_bytes(*four).into());
@@ -195,24 +192,17 @@ fn check_fused(bench: &Bench, drawn: &Drawn) -> Result<Checked> {
         let later = Some(fused.units());
         fused.enqueue([&normed, &x, &next], later, LaunchMode::Ordered, stream)
     };
-    let run = || -> Result<[Vec<u8>; 2]> {
+    let run = || -> Result<Outputs> {
         x.fill(POISON, stream)?;
         next.fill(POISON, stream)?;
         enqueue(stream)?;
         Ok([x.download(stream)?, next.download(stream)?])
     };
-    let came = run()?;
-    let mut checked = drawn.judge(&came);
-    if run()? != came {
-        checked.not_repeated();
-    }
-    checked.timing = bench.time_recorded(bench.runs, enqueue)?;
-    Ok(checked)
+    two_ways::repeated(bench, run, |came| drawn.judge(came), enqueue)
 }
 
 /// The fused kernel and the kernels one by one, in turn, as the second block of a trunk.
-fn check_both(bench: &Bench, drawn: &Drawn) -> Result<[Checked; 2]> {
-    let alone = check_fused(bench, drawn)?;
+fn check_both(bench: &Bench, drawn: &Drawn, alone: Checked) -> Result<[Checked; 2]> {
     let (stream, weights, c) = (&bench.stream, drawn.weights(), drawn.block.dim);
     // The block before has the same columns throughout, and parts of the same weights; it does not
     // run.
@@ -236,20 +226,12 @@ fn check_both(bench: &Bench, drawn: &Drawn) -> Result<[Checked; 2]> {
     let (executor, tokens) = (&trunk.executor, drawn.tokens());
     let [normed, x, next]: [&View; 3] =
         executor.around_attention(1).context("a trunk without its second block")?;
-    let ways = [true, false].map(|fused| {
-        move |stream: &Stream| {
-            executor.use_fused_blocks(fused);
-            executor.enqueue_attention_of(1, stream)
-        }
-    });
-    let mut came = Vec::new();
-    for way in &ways {
+    let judge = |way: &dyn Fn(&Stream) -> Result<()>| {
         normed.upload(&tokens, stream)?;
         executor.clear(stream)?;
         way(stream)?;
-        came.push(drawn.judge(&[x.download(stream)?, next.download(stream)?]));
-    }
-    let separate = came.pop().unwrap_or_else(|| alone.clone());
-    let fused = came.pop().filter(|fused| fused.first.is_some()).unwrap_or(alone);
-    bench.timed_in_turn([fused, separate], ways)
+        Ok(drawn.judge(&[x.download(stream)?, next.download(stream)?]))
+    };
+    let enqueue = |stream: &Stream| executor.enqueue_attention_of(1, stream);
+    two_ways::in_turn(bench, executor, alone, enqueue, judge)
 }
