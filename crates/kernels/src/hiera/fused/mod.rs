@@ -109,7 +109,7 @@ pub(super) const SHAPES: [Shape; 5] = [
 /// Whether the kernel of that name computes blocks of a second stage. On an H200 autotuning chose
 /// none of these.
 pub(super) fn is_of_second_stage(kernel: &str) -> bool {
-    SHAPES.iter().any(|shape| shape.kernel == kernel && shape.has_any_warps())
+    SHAPES.iter().any(|shape| shape.kernel == kernel && shape.has_small_windows())
 }
 
 const _: () = assert!(threads!("hiera_block_112") == THREADS);
