@@ -3,10 +3,12 @@ f16 GEMM with bias for Hopper only (sm_90a): out[M, N] = A[M, K] B[N, K]^T + bia
 B^T + bias with moments of A's rows (gemm_normed.cuh). A: tokens, B: weights; f32 accumulators,
 rounded once.
 
-| instance                                 | tile MxN, K of a stage | stages | cluster MxN | shared bytes |
-|------------------------------------------|------------------------|--------|-------------|--------------|
-| gemm_bias_128_by_2, gemm_normed_128_by_2 | 128x128, 64            | 6      | 2x1         | 213 088      |
-| gemm_bias_192_by_2, gemm_normed_192_by_2 | 128x192, 64            | 5      | 2x1         | 221 264      |
+| instance             | tile MxN, K of a stage | stages | cluster MxN | shared bytes |
+|----------------------|------------------------|--------|-------------|--------------|
+| gemm_bias_128_by_2   | 128x128, 64            | 6      | 2x1         | 213 088      |
+| gemm_bias_192_by_2   | 128x192, 64            | 5      | 2x1         | 221 264      |
+| gemm_normed_128_by_2 | 128x128, 64            | 6      | 2x1         | 213 088      |
+| gemm_normed_192_by_2 | 128x192, 64            | 5      | 2x1         | 221 264      |
 
 384 threads: warp 0 loads tiles by TMA (40 registers a thread), two warpgroups compute (232 each).
 Grid: whole clusters, which stay for the whole launch ("persistent").
@@ -57,7 +59,8 @@ struct GemmBias : GemmTiles<TILE_N_, STAGES_, 2, NORMED> {
         for (int j = 0; j < 8; j++) words[j] = from[j * 4];
     }
 
-    /// Adds biases, or scales rows, and stores whole lines of 128 bytes, which lanes assemble in shared memory.
+    /// Adds biases, or scales rows, and stores whole lines of 128 bytes, which lanes assemble in shared
+    /// memory.
     __device__ __forceinline__ void store_tile(const Sums& sums, const float (&scale)[4], int row, int column,
                                                int group) {
         u32 staging = staging_of(group);

@@ -54,7 +54,8 @@ __device__ __forceinline__ void measure_rows(const Gemm& gemm, int top, RowNorms
 #pragma unroll
     for (int r = 0; r < 4; r++) {
         const float further = away[r] * share;
-        const float variance = (squares[r] + columns * (apart[r] - away[r] * further)) / (float)gemm.k + 1e-6f;
+        const float all = squares[r] + columns * (apart[r] - away[r] * further);
+        const float variance = all / (float)gemm.k + 1e-6f;
         rows.mean[r] = mean[r] + further, rows.deviation[r] = variance * reciprocal_root(variance);
     }
 }

@@ -23,6 +23,8 @@ use cuda::cublaslt::{CublasLt, Matmul, MatmulShape};
 use cuda::{LaunchMode, Stream, View};
 use vos::noise::Noise;
 
+/// How the rows' names begin; the kernels follow.
+const NAME: &str = "norm between";
 /// Of the first matmul by cuBLASLt, and a kernel of the norm.
 const SEPARATE: &str = "matmul, layernorm";
 /// Runs that must give the same bits.
@@ -141,7 +143,7 @@ impl Cases {
                         First::Separate => (SEPARATE, Some(lt.to_string())),
                         First::Fused(name) | First::Moments(name) => (name, None),
                     };
-                    let mut row = row(&format!("{name}, {second}"), &case.title(), checked);
+                    let mut row = row(&format!("{NAME}: {name}, {second}"), &case.title(), checked);
                     let [m, depth, width, columns] = case.sizes.map(|size| size as f64);
                     let operations = 2.0 * m * width * (depth + columns);
                     row.library = library;
