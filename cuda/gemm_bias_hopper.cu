@@ -140,6 +140,7 @@ struct GemmBias : GemmTiles<TILE_N_, STAGES_, 2, NORMED> {
         this->begin_block(tokens, weights, biases, to, rows, columns, depth, shared_base);
         if (threadIdx.x < 128) {
             registers_release<LOADING>();
+            if constexpr (NORMED) prefetch_norm<2>(*this);
             if (threadIdx.x == 0) this->load_all_tiles(tokens, weights);
             warp_barrier();
             cluster_barrier();

@@ -172,6 +172,7 @@ struct GemmGelu : GemmTiles<128, 6, GROUPS, NORMED> {
         this->begin_block(tokens, weights, biases, to, rows, columns, depth, shared_base);
         if (threadIdx.x < 128) {
             registers_release<LOADING>();
+            if constexpr (NORMED) prefetch_norm<GROUPS>(*this);
             if (threadIdx.x == 0) {
                 this->load_all_tiles(tokens, weights);
                 this->wait_for_readers();

@@ -17,32 +17,43 @@ struct RowNorms {
     float mean[4], deviation[4];
 };
 
+/// Prefetches the vectors of each warpgroup's first tile, which no kernel writes, into the L1 cache: by
+/// as many warps behind the loading one.
+template <int GROUPS, class Gemm>
+__device__ __forceinline__ void prefetch_norm(const Gemm& gemm) {
+    constexpr int LINES = Gemm::TILE_N / 32;
+    const int group = (int)(threadIdx.x >> 5) - 1, lane = (int)threadIdx.x & 31;
+    const int tile = gemm.first + group * gemm.step, column = gemm.column_of(tile) + lane % LINES * 32;
+    if (group >= 0 && group < GROUPS && tile < gemm.tiles && lane < 2 * LINES && column < gemm.n)
+        prefetch_line((lane < LINES ? gemm.bias.bias : gemm.bias.column_sums) + column);
+}
+
 /// Combines the parts of each row in their order (Chan, Golub and LeVeque, 1979), less the mean of the
 /// first: a common offset of a row costs no digits. Rows beyond the last one repeat it.
 template <class Gemm>
 __device__ __forceinline__ void measure_rows(const Gemm& gemm, int top, RowNorms& rows) {
     const FoldedNorm& norm = gemm.bias;
-    const float share = 1.0f / (float)norm.parts, columns = (float)gemm.k * share;
+    const int parts = norm.parts, own = gemm.warp * 16 + (gemm.lane >> 2);
+    const float share = 1.0f / (float)parts, columns = (float)gemm.k * share;
     float mean[4], squares[4], away[4], apart[4];
 #pragma unroll
     for (int r = 0; r < 4; r++) squares[r] = away[r] = apart[r] = 0.0f;
 #pragma unroll 1
-    for (int at = 0; at < norm.parts; at += 4) {
+    for (int at = 0; at < parts; at += 4) {
         // Four loads at a time for each row.
         float2 part[4][4];
 #pragma unroll
         for (int i = 0; i < 4; i++) {
 #pragma unroll
             for (int r = 0; r < 4; r++) {
-                const int row = at_most(top + gemm.warp * 16 + (gemm.lane >> 2) + (r & 1) * 8 + r / 2 * 64,
-                                        gemm.m - 1);
+                const int row = at_most(top + own + (r & 1) * 8 + r / 2 * 64, gemm.m - 1);
                 part[i][r] = load_two(norm.moments +
-                                      ((long long)at_most(at + i, norm.parts - 1) * gemm.m + row) * 2);
+                                      ((long long)at_most(at + i, parts - 1) * gemm.m + row) * 2);
             }
         }
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            if (at + i >= norm.parts) break;
+            if (at + i >= parts) break;
 #pragma unroll
             for (int r = 0; r < 4; r++) {
                 if (at + i == 0) mean[r] = part[0][r].x;

@@ -36,7 +36,7 @@ done
 wrong attention_hopper.cuh.attention attention_weighs_all_keys_alike 'fmaf(scores[j], LOG2E, -row_max[h])' 0.0f
 wrong window_attention_hopper.cu.attention windows_weigh_all_keys_alike 'fmaf(scores[j], LOG2E, -row_max[h])' 0.0f
 wrong gemm_layernorm_hopper.cu.gemm norm_has_no_bias 'norm_bias[column]' 0.0f
-wrong gemm_normed.cuh.gemm normed_matmul_skips_a_part 'part[i][r].y' '(at + i + 1 < norm.parts ? part[i][r].y : 0.0f)'
+wrong gemm_normed.cuh.gemm normed_matmul_skips_a_part 'part[i][r].y' '(at + i + 1 < parts ? part[i][r].y : 0.0f)'
 wrong gemm_moments_hopper.cu.gemm moments_are_of_another_row 'to + 16' to
 wrong gemm_gelu_hopper.cu.gemm gelu_matmul_has_no_bias 'to_float2(word)' 'to_float2(0)'
 last='power_of_two(fmaf(scores[i + n][2 * a + 1], LOG2E, behind[a]))'

@@ -26,7 +26,7 @@ use vos::noise::Noise;
 /// How the rows' names begin; the kernels follow.
 const NAME: &str = "norm between";
 /// Of the first matmul by cuBLASLt, and a kernel of the norm.
-const SEPARATE: &str = "matmul, layernorm";
+const SEPARATE: &str = "matmul,layernorm";
 /// Runs that must give the same bits.
 const RUNS: u8 = 3;
 /// Two roundings to f16, of tokens beside their mean, and one of weights.
@@ -143,7 +143,7 @@ impl Cases {
                         First::Separate => (SEPARATE, Some(lt.to_string())),
                         First::Fused(name) | First::Moments(name) => (name, None),
                     };
-                    let mut row = row(&format!("{NAME}: {name}, {second}"), &case.title(), checked);
+                    let mut row = row(&format!("{NAME} ({name},{second})"), &case.title(), checked);
                     let [m, depth, width, columns] = case.sizes.map(|size| size as f64);
                     let operations = 2.0 * m * width * (depth + columns);
                     row.library = library;
