@@ -18,13 +18,23 @@ const MARK: &str = "SEGTRT_TEST_INSIDE_CUBLASLT";
 /// Set where the self-test is to leave cuBLASLt out.
 const WITHOUT: &str = "SEGTRT_TEST_WITHOUT_CUBLASLT";
 /// Elements beyond which a case of the self-test takes long here.
-const MOST: usize = 10_000;
+pub(crate) const MOST: usize = 10_000;
 
 /// Runs one of this module's tests in a process whose driver is the stand-in; what it printed.
 fn inside(test: &str, library: &Path, settings: &[(&str, &str)]) -> Option<String> {
+    inside_of("cublaslt", test, library, settings)
+}
+
+/// The same of a module's tests.
+pub(crate) fn inside_of(
+    module: &str,
+    test: &str,
+    library: &Path,
+    settings: &[(&str, &str)],
+) -> Option<String> {
     let fakes = shared()?;
     let output = Command::new(std::env::current_exe().unwrap())
-        .args([&format!("cublaslt::{test}"), "--exact", "--ignored", "--nocapture"])
+        .args([&format!("{module}::{test}"), "--exact", "--ignored", "--nocapture"])
         .env("LD_LIBRARY_PATH", fakes.dir())
         .env("SEGTRT_CUBLASLT_LIB", library)
         .envs(settings.iter().copied())
@@ -38,7 +48,7 @@ fn inside(test: &str, library: &Path, settings: &[(&str, &str)]) -> Option<Strin
 }
 
 /// Whether this is such a process.
-fn is_inside() -> bool {
+pub(crate) fn is_inside() -> bool {
     let is = std::env::var_os(MARK).is_some();
     if !is {
         eprintln!("SKIPPED: another test starts this one");
@@ -141,47 +151,9 @@ fn the_selftest() {
     println!("{}", report::render_kernels(&found));
 }
 
+/// The comparison must be able to fail.
 #[test]
-fn whole_trunks_give_the_same_from_launches_and_from_graphs() {
-    let Some(library) = cublaslt() else { return };
-    let Some(said) = inside("whole_trunks", library, &[]) else { return };
-    let of = |kernel: &str, verdict: &str| {
-        said.lines().filter(|line| line.contains(kernel) && line.contains(verdict)).count()
-    };
-    // Four ways of two trunks; two more of the one with fused blocks, without them, and five with
-    // folded norms or beside those; three of the other with kernels for any GPU. Of the block
-    // between stages three windows by both ways.
-    assert_eq!((of("trunk whole", " passed"), of("trunk whole", " failed")), (18, 0), "{said}");
-    assert_eq!(of("separate kernels", " passed"), 8, "{said}");
-    assert_eq!(of("trunk whole, folded norms", " passed"), 3, "{said}");
-    assert_eq!(of("hiera transition", " passed"), 6, "{said}");
-    assert_eq!(of("hiera encoder, autotuned", " passed"), 3, "{said}");
-    // Without this program's kernels, whose turns take long on the stand-in.
-    let fault = [("FAKE_CUBLASLT_FAULT", "unsteady"), ("FAKE_CUDA_SM", "80")];
-    let said = inside("whole_trunks", library, &fault).unwrap();
-    assert!(said.contains("FAILED trunk whole (a small one)"), "{said}");
-    let nothing = tempfile::tempdir().unwrap();
-    let said = inside("whole_trunks", nothing.path(), &[]).unwrap();
-    assert!(said.contains("SKIPPED whole trunks: no cuBLASLt (libcublasLt.so) found"), "{said}");
-}
-
-#[test]
-#[ignore = "started by another test"]
-fn whole_trunks() {
-    if !is_inside() {
-        return;
-    }
-    let repeats = Repeats { warmup: 0, runs: 1, layer_runs: 0 };
-    let topics = &["trunk", "hiera-transition"].map(|topic| Topic::named(topic).unwrap());
-    let chosen = Chosen { topics, max_elements: Some(MOST), without_cublaslt: false };
-    let found = run(&Gpu::open(0).unwrap(), repeats, 1, chosen, &mut |_, _| ());
-    println!("{}", report::render_kernels(&found));
-}
-
-/// The comparisons must be able to fail, that of single products and that of whole trunks, whose
-/// norms come with the products before them.
-#[test]
-fn a_norm_that_lacks_its_bias_is_found_by_itself_and_in_the_whole() {
+fn a_norm_that_lacks_its_bias_is_found() {
     let (Some(fakes), Some(library)) = (shared(), cublaslt()) else { return };
     let path =
         [("LD_LIBRARY_PATH", fakes.dir().to_str().unwrap()), ("FAKE_FAULT", "norm_has_no_bias")];
@@ -191,13 +163,6 @@ fn a_norm_that_lacks_its_bias_is_found_by_itself_and_in_the_whole() {
         said.contains("FAILED gemm_residual_layernorm_384_by_6 (few: 1 x 384 x 80): the norm: "),
         "{said}"
     );
-    let said = inside("whole_trunks", library, &path).unwrap();
-    for name in ["custom kernels", "other custom kernels, early"] {
-        let told = format!(
-            "FAILED trunk whole, {name} (a small one as wide as tiny): the tokens after the stages differ by"
-        );
-        assert!(said.contains(&told), "{said}");
-    }
 }
 
 /// Hopper's matmuls with GELU begin their sums as the biases; two that share a norm do with moments.

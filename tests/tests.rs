@@ -161,6 +161,8 @@ mod trunk_keys;
 mod trunk_setting;
 /// A bench over video files: their decoder, and what is left of their frames.
 mod video_clips;
+/// The self-test of whole trunks, on stand-ins.
+mod whole_trunks;
 /// Worker processes: jobs that cannot be handed over, threads that cannot be started.
 #[cfg(unix)]
 mod workers;
