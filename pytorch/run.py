@@ -12,7 +12,7 @@ this program.
 import os
 import sys
 
-from segtorch import RunError, shown
+from segtorch import RunError, assembler, shown
 from segtorch.rounds import Events, refuse_own_teacher, run_rounds, say
 
 
@@ -21,6 +21,7 @@ def main(events):
     from segtorch import arguments
 
     args = arguments.parse()  # help ends here, and needs no PyTorch
+    assembler.choose()  # before PyTorch is imported
     from segtorch import tags
     from segtorch.split import Split
 

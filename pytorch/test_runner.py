@@ -301,20 +301,6 @@ class Turns(unittest.TestCase):
 
 
 class Parts(unittest.TestCase):
-    def test_pytorch_s_assembler_serves_all_processes_unless_one_was_named(self):
-        with tempfile.TemporaryDirectory() as folder, mock.patch.object(torch, "__file__", f"{folder}/__init__.py"), mock.patch.dict(os.environ):
-            os.environ.pop("TRITON_PTXAS_PATH", None)
-            compiling._assemble_once()
-            self.assertNotIn("TRITON_PTXAS_PATH", os.environ, "there is none")
-            ptxas = Path(folder) / "bin" / "ptxas"
-            ptxas.parent.mkdir()
-            ptxas.touch(mode=0o755)
-            for already, then in ((None, str(ptxas)), ("/opt/ptxas", "/opt/ptxas")):
-                os.environ.pop("TRITON_PTXAS_PATH", None)
-                os.environ.update({} if already is None else {"TRITON_PTXAS_PATH": already})
-                compiling._assemble_once()
-                self.assertEqual(os.environ["TRITON_PTXAS_PATH"], then)
-
     def test_tags_parse_as_in_segtrt(self):
         one = lambda text: tags.parse(text, "bbox")[0]
         self.assertEqual((one("sam2_base_points").model, one("sam2_base_points").prompt), ("sam2.1_base_plus", "points"))

@@ -7,7 +7,6 @@ no such class: its parts, the perceiver too, are compiled in the same way.
 
 import os
 import shutil
-from pathlib import Path
 
 import torch
 from torch.utils import _pytree
@@ -39,7 +38,6 @@ def compile_model(model, family, mode, compile_mode):
     """Compiles the parts of `model` in place; returns in words what was done."""
     require_compiler()
     raise_limits()
-    _assemble_once()
     notes = []
     if family == "edgetam":
         notes += _make_edgetam_compilable(model)
@@ -86,7 +84,6 @@ def compile_parts(model, names, compile_mode):
     """Compiles the named parts that `model` has, memory attention with dynamic shapes; graphs may break."""
     require_compiler()
     raise_limits()
-    _assemble_once()
     names = [name for name in names if getattr(model, name, None) is not None]
     for name in names:
         dynamic, clone = name == "memory_attention", compile_mode in WITH_CUDA_GRAPHS
@@ -114,20 +111,6 @@ def raise_limits():
     config = torch._dynamo.config
     for name in ("recompile_limit", "accumulated_recompile_limit"):
         setattr(config, name, max(getattr(config, name), _GRAPHS_PER_FUNCTION))
-
-
-def _assemble_once():
-    """Every process of Inductor assembles with the ptxas that PyTorch brings.
-
-    Its workers do so by themselves, the process that times max-autotune's candidates takes Triton's
-    own, and Triton's cache tells the two apart by their versions: what the workers compiled side by
-    side was compiled once more, one candidate after the other (seen in PyTorch 2.11: 5 to 26 s for
-    22 candidates, 0.2 s for those that the timing process had compiled). What runs in the end comes
-    from the workers and stays the same.
-    """
-    assembler = Path(torch.__file__).parent / "bin" / "ptxas"
-    if os.access(assembler, os.X_OK) and assembler.is_file():
-        os.environ.setdefault("TRITON_PTXAS_PATH", str(assembler))
 
 
 def _make_edgetam_compilable(model):
