@@ -1,7 +1,8 @@
 /*!
-Hopper's copy engine and clusters of blocks on the CPU, beside machine.h: a cluster's blocks run at once, each with its own shared memory.
-The copy engine brings each box to each block whenever it likes, and what one block sends to another lands whenever it likes: at once, or long
-after; what an order says it writes is written, zeros and all.
+Hopper's copy engine and clusters of blocks on the CPU, beside machine.h: a cluster's blocks run at
+once, each with its own shared memory. The copy engine brings each box to each block whenever it
+likes, and what one block sends to another lands whenever it likes: at once, or long after; what an
+order says it writes is written, zeros and all.
 */
 #pragma once
 #define HOPPER
@@ -18,8 +19,8 @@ static float __fadd_rn(float a, float b) { return a + b; }
 #include "../../cuda/f16x2.cuh"
 #include "../../cuda/gelu.cuh"
 
-/// A matrix of halves and its boxes of 64 columns; or several matrices (an instruction says which it means). `row`, `matrix`: elements from one
-/// to the next, 0: all follow each other.
+/// A matrix of halves and its boxes of 64 columns; or several matrices (an instruction says which it
+/// means). `row`, `matrix`: elements from one to the next, 0: all follow each other.
 struct TensorMap { const u16* data; int rows, columns, box, matrices; long row, matrix; };
 struct Box { u32 to; const TensorMap* map; int column, row, matrix; u32 barrier; };
 static std::vector<Box> under_way; static bool slow;
@@ -105,7 +106,8 @@ static void send_two(u32 to, float2 x, u32 barrier, u32 rank) {
 }
 static void barrier_wait_for_peers(u32 b, u32 parity) { barrier_wait(b, parity); }
 
-/// The cluster's barrier where a kernel has its halves apart, and the barrier of one block of a cluster.
+/// The cluster's barrier where a kernel has its halves apart, and the barrier of one block of a
+/// cluster.
 static Turn cluster_turn, block_turns[8];
 /// Of a thread: the turn that it waits for, 0 if it has not arrived; how often it has waited.
 struct ClusterThread { int turn, waits; };
@@ -194,8 +196,9 @@ template <class T> static void some_land(std::vector<T>& all, int hurry) {
         size_t i = rng() % all.size(); T one = all[i]; all.erase(all.begin() + i); land(one);
     }
 }
-/// Runs `clusters` clusters of SIZE blocks of `threads` threads a line, one after the other, in `lines` lines of each of `layers` layers; nothing
-/// may be left over at the end of any. `written`: of a dependent launch (dependents.h), as which the first, one in the middle and the last run.
+/// Runs `clusters` clusters of `size` blocks of `threads` threads a line, one after the other, in
+/// `lines` lines of each of `layers` layers; nothing may be left over at the end of any. `written`:
+/// of a dependent launch (dependents.h), as which the first, one in the middle and the last run.
 static void run_clusters(int clusters, unsigned size, int threads, std::function<void()> block,
                          unsigned lines = 1, const std::vector<Region>& written = {}, unsigned layers = 1) {
     block_threads = threads, cluster_size = size;

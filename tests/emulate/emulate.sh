@@ -23,7 +23,8 @@ ${CXX:-c++} -O1 -std=c++17 -w -x c++-header "$folder/standard.h" -o "$folder/sta
 cat > "$folder/one.sh" << 'ONE'
 folder=$1 && name=$2 && shift 2
 {
-    ${CXX:-c++} -O1 -std=c++17 -w -I"$folder" -include standard.h "$name.cpp" -o "$folder/$name.run" && times > "$folder/$name.compiled" &&
+    ${CXX:-c++} -O1 -std=c++17 -w -I"$folder" -include standard.h "$name.cpp" \
+        -o "$folder/$name.run" && times > "$folder/$name.compiled" &&
         "$folder/$name.run" "$@"
 } > "$folder/$name.said" 2>&1
 echo $? > "$folder/$name.status"
@@ -32,13 +33,16 @@ ONE
 for program in *.cpp; do echo "${program%.cpp}"; done |
     xargs -P "$jobs" -I NAME sh "$folder/one.sh" "$folder" NAME "$@"
 # The last line of `times` is what the children took: "0m1.250s 0m0.030s".
-seconds() { awk 'END { split($1, m, /m|s/); split($2, s, /m|s/); print 60 * m[1] + m[2] + 60 * s[1] + s[2] }' "$1"; }
+seconds() {
+    awk 'END { split($1, m, /m|s/); split($2, s, /m|s/); print 60 * m[1] + m[2] + 60 * s[1] + s[2] }' "$1"
+}
 failed=
 for status in "$folder"/*.status; do
     name=${status%.status} && name=${name##*/}
     cat "$folder/$name.said"
     [ "$(cat "$status")" = 0 ] || failed="$failed $name"
     [ ! -f "$folder/$name.compiled" ] || awk -v name="$name" -v all="$(seconds "$folder/$name.times")" \
-        -v first="$(seconds "$folder/$name.compiled")" 'BEGIN { printf "%s: compiled in %.1f s, ran in %.1f s\n", name, first, all - first }'
+        -v first="$(seconds "$folder/$name.compiled")" \
+        'BEGIN { printf "%s: compiled in %.1f s, ran in %.1f s\n", name, first, all - first }'
 done
 [ -z "$failed" ] || { echo "FAILED:$failed" >&2 && exit 1; }

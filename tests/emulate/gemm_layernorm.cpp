@@ -1,18 +1,24 @@
 /*!
-Runs the source of the products with a norm behind them (cuda/gemm_layernorm_hopper.cu) on the CPU (cluster.h) and compares with float64.
+Runs the source of the products with a norm behind them (cuda/gemm_layernorm_hopper.cu) on the CPU
+(cluster.h) and compares with float64.
 */
 #include "cluster.h"
 static const unsigned char *ahead_first, *ahead_end; static std::vector<int> fetched;
 static void prefetch_far_line(const void* from) {
     const unsigned char* at = (const unsigned char*)from;
-    if (at < ahead_first || at + 128 > ahead_end || (at - ahead_first) % 128) { printf("a line outside\n"); exit(1); }
+    if (at < ahead_first || at + 128 > ahead_end || (at - ahead_first) % 128) {
+        printf("a line outside\n");
+        exit(1);
+    }
     fetched[(at - ahead_first) / 128]++;
 }
 #include "gemm_layernorm.h"
 
 /// `in_place`: what is normalised goes where the tokens came from, k being the columns.
-template <class P> static void test(const char* name, int m, int k, int clusters, bool lazy, bool in_place = false, float offset = 0) {
-    const int n = P::N;
+template <class P>
+static void test(const char* name, int m, int k, int clusters, bool lazy, bool in_place = false,
+                 float offset = 0) {
+    const int n = P::N, tall = P::TILE_M * P::CLUSTER_M;
     if (in_place) k = n;
     Halves a((long)m * k, 1), w((long)n * k, 1 / sqrtf(k)), apart((long)m * n);
     Halves& out = in_place ? a : apart;
@@ -21,9 +27,11 @@ template <class P> static void test(const char* name, int m, int k, int clusters
     std::vector<unsigned char> behind(128 * 1000); fetched.assign(1000, 0);
     ahead_first = behind.data(), ahead_end = ahead_first + behind.size();
     const TensorMap tokens{a.data(), m, k, P::TOKEN_ROWS}, weights{w.data(), n, k, P::WEIGHT_ROWS};
-    clusters = std::min(clusters, (m + P::TILE_M * P::CLUSTER_M - 1) / (P::TILE_M * P::CLUSTER_M)), slow = lazy;
+    clusters = std::min(clusters, (m + tall - 1) / tall), slow = lazy;
     run_clusters(clusters, P::CLUSTER, P::THREADS, [&] {
-        P p; p.run(&tokens, &weights, bias.data(), residual.data(), weight.data(), shift.data(), out.data(), m, k, ahead_first, 1000, block_of(me->id) << 18 | 1024);
+        P p;
+        p.run(&tokens, &weights, bias.data(), residual.data(), weight.data(), shift.data(), out.data(), m, k,
+              ahead_first, 1000, block_of(me->id) << 18 | 1024);
     });
     Errors sums, errors;
     for (int i = 0; i < m; i++) {
@@ -37,13 +45,16 @@ template <class P> static void test(const char* name, int m, int k, int clusters
         for (int j = 0; j < n; j++) errors.add(out.at((long)i * n + j), row[j]);
     }
     bool once = std::all_of(fetched.begin(), fetched.end(), [](int times) { return times == 1; });
-    printf("%s %d x %d x %d, %d clusters, slow %d, in place %d, offset %g: max abs %.2e (residual), %.2e%s", name, m, n, k, clusters, lazy, in_place, offset, sums.most, errors.most,
+    printf("%s %d x %d x %d, %d clusters, slow %d, in place %d, offset %g: max abs %.2e (residual), %.2e%s",
+           name, m, n, k, clusters, lazy, in_place, offset, sums.most, errors.most,
            once ? "" : ", lines are left out or asked for again");
-    verdict(exceeds(sums.most, 1e-4 + offset * 2e-6) || exceeds(errors.most, 8e-3) || !once || out.beyond() || residual.beyond());
+    verdict(exceeds(sums.most, 1e-4 + offset * 2e-6) || exceeds(errors.most, 8e-3) || !once || out.beyond() ||
+            residual.beyond());
 }
 template <class P> static void suite(const char* name, bool all) {
     test<P>(name, 33, 96, 1, true);
-    test<P>(name, 128 * P::CLUSTER_M * 4 - 27, 144, 1, true, false, 50);  // four tiles in a row: each place is used twice
+    // Four tiles in a row: each place is used twice.
+    test<P>(name, 128 * P::CLUSTER_M * 4 - 27, 144, 1, true, false, 50);
     if (!all) return;
     test<P>(name, 129, 464, 1, true);
     test<P>(name, 1, 64, 1, false);

@@ -45,7 +45,7 @@ pub enum AttentionUse {
 }
 
 impl AttentionUse {
-    const ALL: [Self; 2] = [Self::TrackStep, Self::Encoder];
+    pub(crate) const ALL: [Self; 2] = [Self::TrackStep, Self::Encoder];
 
     fn name(self) -> &'static str {
         match self {
@@ -150,14 +150,6 @@ pub struct AttentionKernels {
 }
 
 impl AttentionKernels {
-    /// Loads all kernels for this GPU, as [`Self::load_for`] does.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn load(gpu: &Gpu) -> Result<Self> {
-        Self::load_for(gpu, &AttentionUse::ALL)
-    }
-
     /// Loads the kernels of these uses for this GPU: Hopper's own on Hopper, where the driver takes
     /// them. A module that it refuses costs one use Hopper's kernels, and no other.
     ///
@@ -247,17 +239,11 @@ impl AttentionKernels {
         let resident = blocks as usize * processors;
         let (merge, padded, mode) = (merge.clone(), *padded, *mode);
         let pair = Pair { attend: function, biased: None, kind, merge, padded, resident, mode };
-        Ok(self.with_memory(pair))
-    }
-
-    /// The same with other kernels for the bank, where it has any.
-    fn with_memory(&self, pair: Pair) -> Self {
         let mut kernels = self.clone();
-        let first = kernels.track_step.as_mut().and_then(|loaded| loaded.pairs.first_mut());
-        if let Some(memory) = first {
-            *memory = Ok(Arc::new(pair));
+        if let Some(loaded) = &mut kernels.track_step {
+            loaded.pairs[0] = Ok(Arc::new(pair));
         }
-        kernels
+        Ok(kernels)
     }
 
     pub(super) fn pair(&self, values: Values) -> Result<&Arc<Pair>> {

@@ -21,7 +21,7 @@ use zerocopy::IntoBytes;
 use super::executor::{TrunkExecutor, TrunkSource};
 use super::gemm::GemmImpl;
 use super::kernel_names::autotuned_kernels;
-use crate::attention::AttentionKernels;
+use crate::attention::{AttentionKernels, AttentionUse};
 use cuda::cublaslt::{Choice, Choices, Matmul};
 use cuda::{Capturable, CapturedGraph, Event, Gpu, MemoryTag, Stream, View};
 use trials::{Clock, Trials, tune_algorithm, tune_fused, tune_gemm_impls, tune_pdl};
@@ -53,7 +53,7 @@ impl StandaloneTrunk {
         };
         let maps: Vec<View> = source.ends.iter().map(map).collect::<Result<_>>()?;
         let scratch = View::new(&memory, TrunkExecutor::scratch_bytes(source.blocks))?;
-        let attention = AttentionKernels::load(gpu)?;
+        let attention = AttentionKernels::load_for(gpu, &[AttentionUse::Encoder])?;
         let executor = TrunkExecutor::new(gpu, source, Some(&attention), &maps, &scratch, stream)?;
         Ok(Self { executor, maps })
     }

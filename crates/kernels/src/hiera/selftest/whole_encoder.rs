@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use half::f16;
 
 use super::super::{HieraEncoder, TrunkExecutor, TrunkSource};
-use crate::attention::AttentionKernels;
+use crate::attention::{AttentionKernels, AttentionUse};
 use crate::selftest::{Bench, Checked, Launches, Limits, POISON, TimedRuns, f16_bytes, f32_bytes};
 use cuda::{CapturedGraph, MemoryTag, Stream, View};
 use vos::bundle::trunk::{
@@ -87,7 +87,7 @@ pub(super) fn check(bench: &Bench, source: &TrunkSource, drawn: &Drawn) -> Resul
     let stream = &bench.stream;
     let memory = bench.gpu.tagged(MemoryTag::Scratch);
     let scratch = View::new(&memory, TrunkExecutor::scratch_bytes(source.blocks))?;
-    let attention = AttentionKernels::load(bench.gpu)?;
+    let attention = AttentionKernels::load_for(bench.gpu, &[AttentionUse::Encoder])?;
     let outer = (&drawn.shape, &drawn.weights());
     let encoder = HieraEncoder::new(bench.gpu, source, outer, Some(&attention), &scratch, stream)?;
     let image = bench.put(&drawn.image)?;

@@ -7,7 +7,7 @@ use anyhow::Result;
 use half::f16;
 
 use super::{Case, Drawn, Work};
-use crate::attention::{Attention, AttentionKernels, AttentionShape, Values};
+use crate::attention::{Attention, AttentionKernels, AttentionShape, AttentionUse, Values};
 use crate::kernel::Chain;
 use crate::selftest::chain_modes::{self, Chained};
 use crate::selftest::{Bench, POISON, bytes_of, row};
@@ -68,7 +68,8 @@ impl<'w> Layer<'w> {
             bench.put(&bytes_of(&values, |value| value.to_le_bytes()))
         };
         let (bank_keys, values) = (drawn(WIDTH)?, drawn(MEMORY)?);
-        let kernels = AttentionKernels::load(bench.gpu)?;
+        // Of both uses, as a pipeline may load them: a refused module must cost its user alone.
+        let kernels = AttentionKernels::load_for(bench.gpu, &AttentionUse::ALL)?;
         let frame =
             AttentionShape { objects: 1, queries: tokens, keys: tokens, values: Values::Frame };
         let bank = AttentionShape { keys, values: Values::Memory, ..frame };
