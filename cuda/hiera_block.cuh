@@ -242,7 +242,7 @@ public:
 
 // ---- instances ----
 
-// A block's kernel, of THREADS threads at most, BLOCKS of which run on a multiprocessor.
+// A block's kernel, of THREADS threads at most. At least BLOCKS of them fit on a multiprocessor.
 #define HIERA_BLOCK(COLUMNS, HEADS, BLOCK, THREADS, BLOCKS)                                                  \
     constexpr u32 hiera_block_##COLUMNS##_shared = BLOCK<COLUMNS, HEADS>::SHARED;                            \
     extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)                                            \

@@ -206,8 +206,8 @@ class Projection {
         }
     }
 
-    /// Stores columns 4 (lane % 4) to 4 (lane % 4) + 3 of a pair of tiles of all tokens, turned. The
-    /// angles of TURNS_AHEAD tokens are under way: each load alone would wait for the cache.
+    /// Stores columns 4 (lane % 4) to 4 (lane % 4) + 3 of a pair of tiles of the warp's tokens, turned.
+    /// The angles of TURNS_AHEAD tokens are under way: each load alone would wait for the cache.
     template <int OWN>
     __device__ __forceinline__ void store(const ProjectProblem& p, const Sums (&sums)[OWN][2],
                                           int pair) const {

@@ -53,7 +53,8 @@ class Assembler(unittest.TestCase):
                 (Path(folder) / name / "clip").mkdir(parents=True)
             words = ["--split-dir", folder, "--models", "sam2_tiny_points", "--out-dir", f"{folder}/out"]
             words += ["--random-weights", "0"]
-            done = subprocess.run([sys.executable, "-c", WATCHED, str(HERE), *words], capture_output=True, text=True)
+            command = [sys.executable, "-c", WATCHED, str(HERE), *words]
+            done = subprocess.run(command, capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stderr)
 
 

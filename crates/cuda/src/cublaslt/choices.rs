@@ -112,6 +112,11 @@ impl Choices {
         self.kernels == kernels
     }
 
+    /// Whether this custom kernel was timed.
+    pub fn has_tried(&self, kernel: &str) -> bool {
+        self.kernels.iter().any(|name| name == kernel)
+    }
+
     /// Whether several kernels were faster than this one of a whole block or attention half.
     pub fn is_separate(&self, kernel: &str) -> bool {
         self.separate.iter().any(|name| name == kernel)

@@ -99,8 +99,8 @@ impl TrunkExecutor {
         if choices.is_some_and(|choices| !choices.tried(&autotuned_kernels(gpu))) {
             log::warn!(
                 "the engines were autotuned with other kernels than this version has: cuBLASLt \
-                 takes the place of those that are missing, new ones are used without a trial; \
-                 `segtrt build-engines` autotunes again"
+                 takes the place of those that are missing, fused ones that are new may be used \
+                 without a trial; `segtrt build-engines` autotunes again"
             );
         }
         let kernels = HieraKernels::load(gpu)?;
@@ -158,8 +158,9 @@ impl TrunkExecutor {
             ..
         } = builder;
         let pdl = Cell::new(choices.map(|choices| choices.pdl).unwrap_or_default());
-        if choices.is_none() && gpu.runs_hopper_kernels() {
-            fused.fuse_second_stage(false);
+        let is_new = |name: &str| choices.is_none_or(|choices| !choices.has_tried(name));
+        for name in fused.names().into_iter().filter(|name| is_new(name)) {
+            fused.fuse(name, fused.by_default(name));
         }
         Ok(Self {
             blocks,

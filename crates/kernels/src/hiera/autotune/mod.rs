@@ -157,7 +157,8 @@ pub fn autotune(gpu: &Gpu, source: &TrunkSource, within: Duration) -> Result<Cho
     clock.until.set(begun + within);
     tune_gemm_impls(&mut trials, &executor.gemm_impls().collect::<Vec<&GemmImpl>>())?;
     let fuse = |kernel: &str, fused| executor.fused().fuse(kernel, fused);
-    let separate = tune_fused(&mut trials, &executor.fused().names(), fuse)?;
+    let by_default = |kernel: &str| executor.fused().by_default(kernel);
+    let separate = tune_fused(&mut trials, &executor.fused().names(), fuse, by_default)?;
     // Last, as it depends on the chosen kernels.
     let pdl = tune_pdl(&mut trials, executor.can_use_pdl(), |kinds| {
         executor.use_pdl(kinds);

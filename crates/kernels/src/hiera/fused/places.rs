@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::{FusedBlock, FusedKernel, FusedTransition, load, load_transitions};
+use super::{FusedBlock, FusedKernel, FusedTransition, SHAPES, Shape, load, load_transitions};
 use cuda::{Gpu, Stream};
 use vos::bundle::trunk::{HieraBlock, HieraWeights};
 
@@ -12,6 +12,7 @@ pub(in crate::hiera) struct FusedPlaces {
     blocks: Vec<Option<FusedBlock>>,
     /// Of attention halves.
     transitions: Vec<Option<FusedTransition>>,
+    on_hopper: bool,
 }
 
 impl FusedPlaces {
@@ -27,7 +28,8 @@ impl FusedPlaces {
         stream: &Stream,
     ) -> Result<Self> {
         let transitions = load_transitions(gpu, blocks, weights, &wanted, stream)?;
-        Ok(Self { blocks: load(gpu, blocks, weights, wanted, stream)?, transitions })
+        let blocks = load(gpu, blocks, weights, wanted, stream)?;
+        Ok(Self { blocks, transitions, on_hopper: gpu.runs_hopper_kernels() })
     }
 
     /// The kernel that computes a whole block, if one does.
@@ -54,11 +56,11 @@ impl FusedPlaces {
         self.kernels().filter(named).for_each(|one| one.used.set(fused));
     }
 
-    /// The same for the kernels of whole blocks of a second stage.
-    pub fn fuse_second_stage(&self, fused: bool) {
-        let blocks = self.blocks.iter().flatten().map(|one| &*one.kernel);
-        let second = blocks.filter(|one| one.shape.has_small_windows());
-        second.for_each(|one| one.used.set(fused));
+    /// Whether a kernel is used where nobody has timed it: all are, but for whole blocks of a second
+    /// stage on Hopper, where its separate kernels were faster (docs/results/kernels.md).
+    pub fn by_default(&self, kernel: &str) -> bool {
+        let second = |shape: &&Shape| shape.kernel == kernel && shape.has_small_windows();
+        !self.on_hopper || SHAPES.iter().find(second).is_none()
     }
 
     /// The same for all kernels. Returns the number of blocks that they serve.
