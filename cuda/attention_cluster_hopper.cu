@@ -310,8 +310,8 @@ struct ClusterAttention
     [[maybe_unused]] constexpr int NAME##_shared = NAME##_instance::SHARED;                                  \
     [[maybe_unused]] constexpr int NAME##_box = NAME##_instance::BOX;                                        \
     [[maybe_unused]] constexpr int NAME##_width = WIDTH, NAME##_columns = DV, NAME##_keys = KEYS;
-// Results lie ROW and HEAD elements apart, which kernels for packed rows know. The parameters behind the
-// tensor maps come last.
+// ROW, HEAD: elements from one row and head of the results to the next; kernels of packed rows do not
+// read them. Behind the tensor maps come the other parameters.
 #define CLUSTER_KERNEL(NAME, BIAS, COLUMNS, ROW, HEAD, ...)                                                  \
     extern "C" __global__ void __cluster_dims__(ATTENTION_CLUSTER, 1, 1) __launch_bounds__(384, 1)           \
         NAME(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k,                       \

@@ -242,13 +242,14 @@ public:
 
 // ---- instances ----
 
-// A block's kernel, of THREADS threads at most. At least BLOCKS of them fit on a multiprocessor.
-#define HIERA_BLOCK(COLUMNS, HEADS, BLOCK, THREADS, BLOCKS)                                                  \
-    constexpr u32 hiera_block_##COLUMNS##_shared = BLOCK<COLUMNS, HEADS>::SHARED;                            \
+// The entry point of class KERNEL, which computes a whole block of Hiera. A thread block has at most
+// THREADS threads, and a multiprocessor holds at least BLOCKS of them.
+#define HIERA_BLOCK(COLUMNS, HEADS, KERNEL, THREADS, BLOCKS)                                                 \
+    constexpr u32 hiera_block_##COLUMNS##_shared = KERNEL<COLUMNS, HEADS>::SHARED;                           \
     extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)                                            \
         hiera_block_##COLUMNS(float* x, const unsigned char* units, const float* vectors, f16* next,         \
                               const unsigned char* later, int lines, int grid) {                             \
         extern __shared__ __align__(1024) unsigned char memory[];                                            \
-        BLOCK<COLUMNS, HEADS>().run({x, units, vectors, next, later, lines, grid},                           \
+        KERNEL<COLUMNS, HEADS>().run({x, units, vectors, next, later, lines, grid},                          \
                                     shared_address(memory));                                                 \
     }

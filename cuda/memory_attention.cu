@@ -21,8 +21,8 @@ T tokens; sm 80 on.
 A warp normalises two tokens at a time, in place in shared memory. Then it multiplies all tokens of
 the block by 32 columns, 16 and their partners 128 behind: so a lane has both of each pair. Packed
 weights (repvit.cuh) go from the L2 cache to registers, of which AHEAD steps are under way; the first
-of them before anything is read that an earlier launch wrote. Where a block has so few columns that
-warps would idle, as with queries alone, two warps share 32 columns and half of the tokens go to each.
+of them before anything is read that an earlier launch wrote. A block with few columns, as of queries
+alone, would leave warps idle. So two warps share 32 columns there, with half of the tokens each.
 
 By count, of an H200 at 1024 pixels: 128 blocks, each with half of the 768 columns, read 256 KB each,
 5 us at 50 bytes a ns and multiprocessor.
@@ -110,7 +110,7 @@ constexpr int TURNED = 2;                  // queries and keys; values are not
 enum Source { TOKENS, SUMS, FEATURES };
 constexpr int PROJECT_WARPS = 12, PROJECT_THREADS = PROJECT_WARPS * 32;
 constexpr int GROUPS = 2, PROJECT_TOKENS = GROUPS * ROWS;
-constexpr int TURNS_AHEAD = 3;
+constexpr int TURNS_AHEAD = 3;  // tokens of a lane whose angles are under way
 /// Halves of a channel's tokens in shared memory, and two more: an odd number of words.
 constexpr int CHANNEL = PROJECT_TOKENS + 2;
 constexpr u32 BEHIND = PROJECT_TOKENS * PITCH, PROJECT_SHARED = BEHIND + COLUMNS * CHANNEL * 2;
@@ -297,7 +297,7 @@ public:
         first = blockIdx.x * PROJECT_TOKENS, tokens = p.grid * p.grid;
         int pairs = p.sections * PAIRED;
         int from = pairs * blockIdx.y / gridDim.y, end = pairs * (blockIdx.y + 1) / gridDim.y;
-        // Of few pairs each goes to several warps, a group of tokens to each.
+        // With few pairs, GROUPS warps share one: each has a group of tokens.
         bool shared_pairs = (end - from) * GROUPS <= PROJECT_WARPS;
         own_first = first + (shared_pairs ? warp % GROUPS * ROWS : 0);
         from += shared_pairs ? warp / GROUPS : warp;

@@ -137,7 +137,7 @@ public:
             if (i < chunks) fetch_rows(p, shared + i * STAGE);
             copies_commit();
         }
-        // The residual, too, which would else be waited for behind the matmul.
+        // Load the residual now: behind the matmul each load would wait for the cache.
         uint2 residual[GROUPS][2][4];
         auto token_of = [&](int g, int n) { return top + g * ROWS + n * 8 + (lane >> 2); };
         if (EPILOGUE == RESIDUAL)

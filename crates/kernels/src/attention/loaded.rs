@@ -20,7 +20,7 @@ const MODE_ON_HOPPER: LaunchMode = LaunchMode::Pdl;
 /// Bytes of shared memory of which a multiprocessor holds one block: of sm 80 and 87, and of sm 90.
 const ALONE: [u32; 2] = [96 << 10, 120 << 10];
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Pair {
     pub attend: Function,
     /// As [`Kind::biased`].
@@ -171,8 +171,8 @@ impl AttentionKernels {
         })
     }
 
-    /// Loads all kernels of one form. A module that the driver refuses is an error here; a kernel for
-    /// heads that cannot be used is one of [`Attention::new`] only.
+    /// Loads all kernels of one form. A module that the driver refuses is an error here. A kernel for
+    /// heads that cannot be used is an error of [`Attention::new`] only.
     ///
     /// # Errors
     /// As [`Self::load_for`].
@@ -182,7 +182,7 @@ impl AttentionKernels {
         Self::each(gpu, &AttentionUse::ALL, |any, of| of.load(gpu, any, wanted))
     }
 
-    /// What `load` makes for each of these uses of the module for any GPU.
+    /// Loads the module for any GPU, then calls `load` with it for each of these uses, side by side.
     fn each(
         gpu: &Gpu,
         uses: &[AttentionUse],
@@ -209,8 +209,8 @@ impl AttentionKernels {
         }
     }
 
-    /// The same with one group of warps in each block of `attention_cross`, for comparison; `alone`:
-    /// with as much shared memory as leaves no room for a second block on the multiprocessor.
+    /// The same with one group of warps in each block of `attention_cross`, for comparison. With
+    /// `alone` its shared memory leaves no room for a second block on the multiprocessor.
     ///
     /// # Errors
     /// Kernels for Hopper, whose blocks have no such groups, or what the driver says.

@@ -41,9 +41,9 @@ pub struct TrunkSource<'a> {
     /// Of each block.
     pub weights: &'a [HieraWeights<'a>],
     /// Autotuned algorithms and kernels; those of another library or GPU are ignored. Those of a
-    /// program with other kernels are used as far as they go, with a warning. Without any, fused
-    /// blocks are used; on Hopper those of the first stage alone, as separate kernels were faster in
-    /// the second.
+    /// program with other kernels are used as far as they go, with a warning. Fused kernels without
+    /// a trial are used. On Hopper those of whole blocks of the second stage are not, as separate
+    /// kernels were faster there.
     pub choices: Option<&'a Choices>,
 }
 
@@ -158,7 +158,7 @@ impl TrunkExecutor {
             ..
         } = builder;
         let pdl = Cell::new(choices.map(|choices| choices.pdl).unwrap_or_default());
-        let is_new = |name: &str| choices.is_none_or(|choices| !choices.has_tried(name));
+        let is_new = |name: &str| choices.is_none_or(|choices| !choices.knows(name));
         for name in fused.names().into_iter().filter(|name| is_new(name)) {
             fused.fuse(name, fused.by_default(name));
         }

@@ -14,7 +14,7 @@ x (f32) ─ LayerNorm ─ QKV ─ attention ─ projection + x ─ LayerNorm ─
 | `block.rs`, `executor.rs` | the layout of the blocks, and their launches |
 | `fused` | one launch for a whole block of the first two stages, or for half of one between them |
 | `stem.rs`, `encoder.rs` | image to tokens; all of the encoder |
-| `autotune`, `kernel_names.rs` | the choice of kernels by the time of all blocks; names of all |
+| `autotune`, `kernel_names.rs` | the choice of algorithms and kernels by the time of all blocks |
 
 TensorRT runs stem and neck where a bundle has no weights for their kernels (`cuda/hiera_stem.cu`,
 `cuda/neck.cu`).

@@ -121,7 +121,7 @@ fn random_tokens(count: usize) -> Vec<f32> {
 
 /// Autotunes a trunk, whatever was chosen before. Nothing else should run on the GPU. Takes some
 /// seconds, and not much longer than `within`: a GEMM without a trial by then keeps cuBLASLt's
-/// heuristic. Half of this time is left to this crate's kernels: a slow GPU could need all of it for
+/// heuristic, and a fused kernel its default. Half of this time is left to this crate's kernels: a slow GPU could need all of it for
 /// cuBLASLt's algorithms.
 ///
 /// # Errors
@@ -167,7 +167,7 @@ pub fn autotune(gpu: &Gpu, source: &TrunkSource, within: Duration) -> Result<Cho
     if clock.is_up() || !all_tried {
         log::warn!(
             "autotuning the trunk had no time for all trials within {} s; GEMMs without one keep \
-             cuBLASLt's heuristic",
+             cuBLASLt's heuristic, and fused kernels their default",
             within.as_secs()
         );
     }

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::{FusedBlock, FusedKernel, FusedTransition, SHAPES, Shape, load, load_transitions};
+use super::{FusedBlock, FusedKernel, FusedTransition, is_default, load, load_transitions};
 use cuda::{Gpu, Stream};
 use vos::bundle::trunk::{HieraBlock, HieraWeights};
 
@@ -56,11 +56,9 @@ impl FusedPlaces {
         self.kernels().filter(named).for_each(|one| one.used.set(fused));
     }
 
-    /// Whether a kernel is used where nobody has timed it: all are, but for whole blocks of a second
-    /// stage on Hopper, where its separate kernels were faster (docs/results/kernels.md).
+    /// Whether a kernel is used where nobody has timed it.
     pub fn by_default(&self, kernel: &str) -> bool {
-        let second = |shape: &&Shape| shape.kernel == kernel && shape.has_small_windows();
-        !self.on_hopper || SHAPES.iter().find(second).is_none()
+        is_default(kernel, self.on_hopper)
     }
 
     /// The same for all kernels. Returns the number of blocks that they serve.

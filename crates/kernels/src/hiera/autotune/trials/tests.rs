@@ -125,7 +125,7 @@ fn candidates_that_are_far_slower_take_no_rounds_and_none_is_recorded_when_the_t
 }
 
 #[test]
-fn a_kernel_of_whole_blocks_stays_unless_a_trial_found_it_slower() {
+fn a_trial_decides_on_a_kernel_of_whole_blocks_and_without_one_the_default() {
     let took = |fused: f64, most_recordings: usize, by_default: bool| {
         let used = Cell::new(false);
         let cost = || Ok(if used.get() { fused } else { 100.0 });
