@@ -49,14 +49,18 @@ class Sanitizing(unittest.TestCase):
     def test_the_kernels_are_those_of_the_sources(self):
         names = sanitize_clip.kernels()
         # Written out where a source declares them; attention and preprocessing name theirs as the
-        # first word given to a macro, and Hiera's fused blocks add a number to it.
-        sources = "".join(path.read_text() for path in sorted(sanitize_clip.CUDA.glob("*.cu")))
+        # first word given to a macro. A macro of Hiera's fused blocks, perhaps of a header, adds a
+        # number to it.
+        def texts(ending):
+            return "".join(path.read_text() for path in sorted(sanitize_clip.CUDA.glob(f"*.{ending}")))
+
+        sources = texts("cu")
         plain = re.findall(
             r"__global__\s+void\s+(?:__(?:launch_bounds|cluster_dims)__\(.*\)[\s\\]*)*(\w+)\(", sources)
         by_macro = re.findall(r"^[A-Z_]+\((\w+),", sources, re.MULTILINE)
         by_number = {
             prefix + number
-            for prefix in re.findall(r"\b(\w+_)##\w+\(", sources)
+            for prefix in re.findall(r"\b(\w+_)##\w+\(", sources + texts("cuh"))
             for number in re.findall(r"^INSTANCE\((\w+),", sources, re.MULTILINE)
         }
         self.assertEqual(sorted(set(names) - set(plain) - set(by_macro) - by_number), [])
