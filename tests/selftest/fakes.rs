@@ -28,8 +28,8 @@ mod live;
 pub struct Fakes(tempfile::TempDir);
 
 impl Fakes {
-    /// Compiles them; none, said aloud, without a compiler. A process reads FAKE_FAULT, a fault of
-    /// `tests/data/gpu/faults.h`, FAKE_LACKS, a missing kernel, and FAKE_REFUSES, a refused module's.
+    /// Compiles them; none, said aloud, without a compiler. A process may set FAKE_FAULT (a name of
+    /// `tests/data/gpu/faults.h`). FAKE_LACKS: a missing kernel. FAKE_REFUSES: one whose module fails.
     fn new() -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let cuda = ["-Wl,-soname,libcuda.so", "tests/data/gpu/fake_driver.c", "-lpthread", "-ldl"];
