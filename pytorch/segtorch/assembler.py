@@ -7,7 +7,7 @@ each candidate again, one after the other: 5 to 26 s for 22 candidates (docs/res
 
 Triton asks for the version once in a process, at its first kernel, which is that of resizing. So the
 choice must be made before PyTorch is imported. What runs in the end comes from the workers, and is the
-same.
+same. All of this was read in the sources of PyTorch 2.11 and Triton 3.6; no GPU has timed the change.
 """
 
 import os

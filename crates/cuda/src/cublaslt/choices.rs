@@ -27,11 +27,11 @@ pub struct Choices {
     /// Kernels that start by programmatic dependent launch.
     #[serde(default, skip_serializing_if = "PdlKernels::is_none")]
     pub pdl: PdlKernels,
-    /// Custom kernels that autotuning knew.
+    /// Custom kernels that were timed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<String>,
-    /// Kernels of whole blocks or attention halves that are not used: they lost to several kernels, or
-    /// had no time for a trial and are off by default. Those that are not named are used.
+    /// Kernels of whole blocks or attention halves that lost to several kernels. Those that are not
+    /// named are used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub separate: Vec<String>,
 }
@@ -112,12 +112,7 @@ impl Choices {
         self.kernels == kernels
     }
 
-    /// Whether autotuning knew this custom kernel.
-    pub fn knows(&self, kernel: &str) -> bool {
-        self.kernels.iter().any(|name| name == kernel)
-    }
-
-    /// Whether several kernels take the place of this one of a whole block or attention half.
+    /// Whether several kernels were faster than this one of a whole block or attention half.
     pub fn is_separate(&self, kernel: &str) -> bool {
         self.separate.iter().any(|name| name == kernel)
     }

@@ -41,9 +41,7 @@ pub struct TrunkSource<'a> {
     /// Of each block.
     pub weights: &'a [HieraWeights<'a>],
     /// Autotuned algorithms and kernels; those of another library or GPU are ignored. Those of a
-    /// program with other kernels are used as far as they go, with a warning. Fused kernels without
-    /// a trial are used. On Hopper those of whole blocks of the second stage are not, as separate
-    /// kernels were faster there.
+    /// program with other kernels are used as far as they go, with a warning.
     pub choices: Option<&'a Choices>,
 }
 
@@ -99,8 +97,8 @@ impl TrunkExecutor {
         if choices.is_some_and(|choices| !choices.tried(&autotuned_kernels(gpu))) {
             log::warn!(
                 "the engines were autotuned with other kernels than this version has: cuBLASLt \
-                 takes the place of those that are missing, fused ones that are new may be used \
-                 without a trial; `segtrt build-engines` autotunes again"
+                 takes the place of those that are missing, new ones are used without a trial; \
+                 `segtrt build-engines` autotunes again"
             );
         }
         let kernels = HieraKernels::load(gpu)?;
@@ -158,10 +156,6 @@ impl TrunkExecutor {
             ..
         } = builder;
         let pdl = Cell::new(choices.map(|choices| choices.pdl).unwrap_or_default());
-        let is_new = |name: &str| choices.is_none_or(|choices| !choices.knows(name));
-        for name in fused.names().into_iter().filter(|name| is_new(name)) {
-            fused.fuse(name, fused.by_default(name));
-        }
         Ok(Self {
             blocks,
             fused,

@@ -121,7 +121,7 @@ fn random_tokens(count: usize) -> Vec<f32> {
 
 /// Autotunes a trunk, whatever was chosen before. Nothing else should run on the GPU. Takes some
 /// seconds, and not much longer than `within`: a GEMM without a trial by then keeps cuBLASLt's
-/// heuristic, and a fused kernel its default. Half of this time is left to this crate's kernels: a slow GPU could need all of it for
+/// heuristic. Half of this time is left to this crate's kernels: a slow GPU could need all of it for
 /// cuBLASLt's algorithms.
 ///
 /// # Errors
@@ -157,8 +157,7 @@ pub fn autotune(gpu: &Gpu, source: &TrunkSource, within: Duration) -> Result<Cho
     clock.until.set(begun + within);
     tune_gemm_impls(&mut trials, &executor.gemm_impls().collect::<Vec<&GemmImpl>>())?;
     let fuse = |kernel: &str, fused| executor.fused().fuse(kernel, fused);
-    let by_default = |kernel: &str| executor.fused().by_default(kernel);
-    let separate = tune_fused(&mut trials, &executor.fused().names(), fuse, by_default)?;
+    let separate = tune_fused(&mut trials, &executor.fused().names(), fuse)?;
     // Last, as it depends on the chosen kernels.
     let pdl = tune_pdl(&mut trials, executor.can_use_pdl(), |kinds| {
         executor.use_pdl(kinds);
@@ -167,7 +166,7 @@ pub fn autotune(gpu: &Gpu, source: &TrunkSource, within: Duration) -> Result<Cho
     if clock.is_up() || !all_tried {
         log::warn!(
             "autotuning the trunk had no time for all trials within {} s; GEMMs without one keep \
-             cuBLASLt's heuristic, and fused kernels their default",
+             cuBLASLt's heuristic",
             within.as_secs()
         );
     }

@@ -106,13 +106,6 @@ pub(super) const SHAPES: [Shape; 5] = [
     },
 ];
 
-/// Whether a kernel is used where nobody has timed it. On Hopper whole blocks of a second stage are
-/// not: its separate kernels were faster (docs/results/kernels.md).
-fn is_default(kernel: &str, on_hopper: bool) -> bool {
-    let second = |shape: &Shape| shape.kernel == kernel && shape.has_small_windows();
-    !(on_hopper && SHAPES.iter().any(second))
-}
-
 const _: () = assert!(threads!("hiera_block_112") == THREADS);
 const _: () = assert!(threads!("hiera_block_144") == THREADS);
 const _: () = assert!(threads!("hiera_block_192") == WARP * MOST_WARPS as u32);
@@ -323,19 +316,6 @@ impl FusedBlock {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn untimed_kernels_are_used_but_for_second_stages_on_hopper() {
-        for (kernel, on_hopper, used) in [
-            ("hiera_block_192", true, false),
-            ("hiera_block_224", true, false),
-            ("hiera_block_192", false, true),
-            ("hiera_block_96", true, true),
-            ("hiera_transition_96", true, true),
-        ] {
-            assert_eq!(is_default(kernel, on_hopper), used, "{kernel}");
-        }
-    }
 
     #[test]
     fn whole_windows_without_pooling_are_served() {

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::{FusedBlock, FusedKernel, FusedTransition, is_default, load, load_transitions};
+use super::{FusedBlock, FusedKernel, FusedTransition, load, load_transitions};
 use cuda::{Gpu, Stream};
 use vos::bundle::trunk::{HieraBlock, HieraWeights};
 
@@ -12,7 +12,6 @@ pub(in crate::hiera) struct FusedPlaces {
     blocks: Vec<Option<FusedBlock>>,
     /// Of attention halves.
     transitions: Vec<Option<FusedTransition>>,
-    on_hopper: bool,
 }
 
 impl FusedPlaces {
@@ -28,8 +27,7 @@ impl FusedPlaces {
         stream: &Stream,
     ) -> Result<Self> {
         let transitions = load_transitions(gpu, blocks, weights, &wanted, stream)?;
-        let blocks = load(gpu, blocks, weights, wanted, stream)?;
-        Ok(Self { blocks, transitions, on_hopper: gpu.runs_hopper_kernels() })
+        Ok(Self { blocks: load(gpu, blocks, weights, wanted, stream)?, transitions })
     }
 
     /// The kernel that computes a whole block, if one does.
@@ -54,11 +52,6 @@ impl FusedPlaces {
     pub fn fuse(&self, kernel: &str, fused: bool) {
         let named = |one: &&FusedKernel| one.shape.kernel == kernel;
         self.kernels().filter(named).for_each(|one| one.used.set(fused));
-    }
-
-    /// Whether a kernel is used where nobody has timed it.
-    pub fn by_default(&self, kernel: &str) -> bool {
-        is_default(kernel, self.on_hopper)
     }
 
     /// The same for all kernels. Returns the number of blocks that they serve.

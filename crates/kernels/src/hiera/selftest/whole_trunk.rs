@@ -211,8 +211,6 @@ fn judge(bench: &Bench) -> Result<(), String> {
         };
         let mut tokens = Vec::new();
         let first = laid_out(None).and_then(|alone| {
-            // As `both_ways` times it: by default some fused kernels are off.
-            alone.executor.use_fused_blocks(true);
             let checked = check(bench, &alone, &mut tokens)?;
             Ok((alone, checked))
         });
@@ -255,7 +253,6 @@ fn judge(bench: &Bench) -> Result<(), String> {
         report([ENCODER, ENCODER_SEPARATE], encoder);
         for (name, last, pdl) in custom.iter().copied() {
             let checked = laid_out(None).and_then(|alone| {
-                alone.executor.use_fused_blocks(true);
                 alone.executor.use_pdl(pdl);
                 let served = alone.executor.use_custom_kernels(last);
                 ensure!(served > 0, "no custom kernel serves any of its GEMMs");

@@ -248,14 +248,13 @@ fn tune_gemm_impl<C: Clock>(
 }
 
 /// Tries each kernel of a whole block against several kernels; `fuse` says which is to be used.
-/// Returns those that are not. Without time for a trial `by_default` decides.
+/// Returns those that lost. Without time for a trial the kernel is used.
 pub(super) fn tune_fused<C: Clock>(
     trials: &mut Trials<'_, C>,
     kernels: &[&'static str],
     fuse: impl Fn(&str, bool),
-    by_default: impl Fn(&str) -> bool,
 ) -> Result<Vec<&'static str>> {
-    let mut separate = Vec::new();
+    let mut lost = Vec::new();
     for kernel in kernels {
         let tried = !trials.clock.is_up();
         let choose = |_| {
@@ -263,13 +262,12 @@ pub(super) fn tune_fused<C: Clock>(
             Ok(())
         };
         let won = trials.try_all(kernel, 1, choose)?.won.is_some();
-        let used = if tried { won } else { by_default(kernel) };
-        fuse(kernel, used);
-        if !used {
-            separate.push(*kernel);
+        fuse(kernel, won || !tried);
+        if !won && tried {
+            lost.push(*kernel);
         }
     }
-    Ok(separate)
+    Ok(lost)
 }
 
 /// Tries each set of the kinds that `can` use PDL; `apply` sets one.

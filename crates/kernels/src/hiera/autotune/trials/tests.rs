@@ -125,23 +125,18 @@ fn candidates_that_are_far_slower_take_no_rounds_and_none_is_recorded_when_the_t
 }
 
 #[test]
-fn a_trial_decides_on_a_kernel_of_whole_blocks_and_without_one_the_default() {
-    let took = |fused: f64, most_recordings: usize, by_default: bool| {
+fn a_kernel_of_whole_blocks_stays_unless_a_trial_found_it_slower() {
+    let took = |fused: f64, most_recordings: usize| {
         let used = Cell::new(false);
         let cost = || Ok(if used.get() { fused } else { 100.0 });
         let clock = NoisyClock { noisy: 0.0005, most_recordings, ..NoisyClock::new(cost) };
         let mut trials = Trials::new(&clock).unwrap();
-        let fuse = |_: &str, fused| used.set(fused);
-        let separate = tune_fused(&mut trials, &["whole"], fuse, |_| by_default).unwrap();
-        (separate.len(), used.get(), trials.best)
+        let lost = tune_fused(&mut trials, &["whole"], |_, fused| used.set(fused)).unwrap();
+        (lost.len(), used.get(), trials.best)
     };
-    for by_default in [true, false] {
-        assert_eq!(took(90.0, usize::MAX, by_default), (0, true, 90.0));
-        assert_eq!(took(110.0, usize::MAX, by_default), (1, false, 100.0));
-    }
-    // There is no time for a trial.
-    assert_eq!(took(110.0, 1, true), (0, true, 100.0));
-    assert_eq!(took(90.0, 1, false), (1, false, 100.0));
+    assert_eq!(took(90.0, usize::MAX), (0, true, 90.0));
+    assert_eq!(took(110.0, usize::MAX), (1, false, 100.0));
+    assert_eq!(took(110.0, 1), (0, true, 100.0), "there is no time for a trial");
 }
 
 #[test]
