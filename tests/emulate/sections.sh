@@ -126,6 +126,10 @@ wrong memory_attention.cu.norm attention_norm_has_no_bias 'bias[i].x' 0.0f
 wrong memory_attention.cu.projection attention_turns_rows_as_columns 'column < TURNING' 'column >= TURNING'
 wrong memory_attention.cu.projection attention_forgets_positions \
     'load_halves(p.added + from)' 'make_uint2(0, 0)'
+wrong memory_attention_project_hopper.cu.projection hopper_norm_has_no_bias 'bias[j * 2]' 0.0f
+wrong memory_attention_project_hopper.cu.projection hopper_turns_rows_as_columns \
+    '(from + group) % UNITS_OF_SECTION == 0' '(from + group) % UNITS_OF_SECTION != 0'
+wrong memory_attention_project_hopper.cu.projection hopper_forgets_positions 'positions[i].x' 0
 wrong memory_attention_mlp.cu.gemm attention_mlp_has_no_relu 'fmaxf(x, 0.0f)' x
 wrong memory_attention_mlp.cu.gemm attention_forgets_the_residual \
     'load_halves(p.residual + token * p.columns + own + t * TILE)' 'make_uint2(0, 0)'

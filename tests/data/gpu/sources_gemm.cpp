@@ -19,6 +19,10 @@ namespace mlps {
 #include "../../emulate/mlp_hopper.h"
 #include "mlp_hopper.cu.instances"
 }  // namespace mlps
+namespace projections {
+#include "../../emulate/memory_attention_project_hopper.h"
+#include "memory_attention_project_hopper.cu.instances"
+}  // namespace projections
 namespace repvit_clusters {
 #include "../../emulate/repvit_block_hopper.h"
 #include "repvit_block_hopper.cu.instances"
@@ -26,6 +30,7 @@ namespace repvit_clusters {
 
 static const Kernel KERNELS[] = {
     CLUSTER(mlps, mlp_hopper, 4),
+    CLUSTER(projections, memory_attention_project_hopper, 2),
     CLUSTER(repvit_clusters, repvit_block_384_by_6, 6),
     CLUSTER(repvit_clusters, repvit_down_384_by_6, 6),
     CLUSTER(products, gemm_bias_gelu_128_two_groups, 2),
