@@ -46,7 +46,7 @@ static void project(int grid, Source source, int sections, int parts, bool late_
     Shares of = shares_of(out, wanted, [](size_t) { return true; });
     printf("memory_attention_project_hopper, grid %d, source %d, sections %d, parts %d, late %d: worst relative error %.2e, usual %.2e, %ld strange", grid, source, sections,
            parts, late_weights, of.worst, of.usual, strange);
-    verdict(exceeds(of.worst, 1.4e-3) || exceeds(of.usual, 2.6e-4) || strange);
+    verdict(exceeds(of.worst, 1.7e-3) || exceeds(of.usual, 2.6e-4) || strange);
 }
 
 int main(int count, char** words) {
