@@ -10,22 +10,21 @@ there.
 
 A unit is 64 columns and their partners 128 behind: its 128 rows of weights are N of `wgmma`, 64
 tokens its M. A block has up to three units, a warpgroup each, and all of their weights in shared
-memory at once. So each stage has one phase, and nobody waits for room. Launches of fewer units take
-less shared memory, 65 536 bytes a unit.
+memory at once. So barriers have one phase, and nobody waits for room. Launches of fewer units take
+65 536 bytes less for each.
 
 The two blocks of a cluster have neighbouring tokens and the same units. One loads the rows of the
 columns, the other those of the partners, each to both blocks. No kernel writes weights: they are
-asked for before the wait for the previous kernel, as are positions, biases and the norm's weights.
+asked for before the wait for the previous kernel, as are biases and the norm's weights. Then each
+warp normalises four tokens, in registers: a lane has eight columns of each. Features come channel
+by channel, and are transposed in the place of the tokens.
 
-Then each of 16 warps normalises four tokens, in registers: a lane has eight columns of each. Features
-come channel by channel, and are transposed in the place of the tokens.
-
-Behind the norm the warpgroups without a unit, the fourth always, give their registers to the others.
+Behind the norm warpgroups without a unit, the fourth always, give their registers to the others.
 These ask for angles once all of their products are under way. Results go through the place of the
 unit's weights, and are stored as lines of 128 bytes.
 
-An estimate, not a measurement, for 4096 tokens, 768 columns and 128 blocks: 3072 cycles of the tensor
-cores, 98 KB of weights from the L2 cache to a block and as many from its peer, 32 or 64 KB of tokens.
+An estimate, not a measurement, for 4096 tokens, 768 columns and 128 blocks: 3072 cycles of the
+tensor cores; a block loads 98 KB of weights, its peer as many for both, and 32 or 64 KB of tokens.
 
 Tokens past the last are the last one, or the last four of features; they are not stored.
 
@@ -100,7 +99,7 @@ constexpr u32 TILE = PROJECT_TOKENS * 128;     // bytes of 64 columns of all tok
 constexpr u32 HALF = SPAN * 128, STAGE = 2 * HALF;  // rows of the columns; and those of their partners
 constexpr u32 UNIT = PARTS * STAGE, UNIT_BIASES = 2 * SPAN * 4;
 // Offsets in shared memory: tokens, barriers, then biases and weights of each unit.
-constexpr u32 FULL = PARTS * TILE, BIASES = FULL + MOST_UNITS * PARTS * 8;
+constexpr u32 FULL = PARTS * TILE, BIASES = FULL + PARTS * 8;
 constexpr u32 WEIGHTS = FULL + 2048;
 static_assert(BIASES + MOST_UNITS * UNIT_BIASES <= WEIGHTS && WEIGHTS % 1024 == 0, "swizzled stages");
 constexpr u32 memory_attention_project_hopper_shared = WEIGHTS + MOST_UNITS * UNIT;
@@ -113,8 +112,7 @@ struct ProjectProblem {
     const u16* x;             // [tokens, 256]; of FEATURES [256, tokens]
     const u16* added;         // as x; not read of TOKENS
     u16* sum;                 // [tokens, 256]; not written of TOKENS
-    const float *norm_weight, *norm_bias;
-    const float* bias;        // [256 sections]
+    const float *norm_weight, *norm_bias, *bias;  // [256], [256], [256 sections]
     const float* turns;       // [grid, 64, 2]: cosine and sine
     u16* out;                 // [sections, tokens, 256]
     int grid, sections, source;
@@ -136,9 +134,9 @@ class HopperProjection {
     // ---- in front of the wait ----
 
     __device__ __forceinline__ void create_barriers() const {
-        for (int i = 0; i < units * PARTS; i++) {
+        for (int i = 0; i < PARTS; i++) {
             barrier_create(shared + FULL + i * 8, 1);
-            barrier_expect(shared + FULL + i * 8, STAGE);
+            barrier_expect(shared + FULL + i * 8, units * STAGE);
         }
         barriers_publish();
     }
@@ -148,15 +146,14 @@ class HopperProjection {
             for (int unit = 0; unit < units; unit++) {
                 int stage = unit * PARTS + part;
                 tma_load<true>(shared + WEIGHTS + stage * STAGE + rank * HALF, p.weight, part * SPAN,
-                               column_of(unit) + (int)rank * PARTNER, shared + FULL + stage * 8,
+                               column_of(unit) + (int)rank * PARTNER, shared + FULL + part * 8,
                                (1u << PROJECT_CLUSTER) - 1);
             }
     }
-    __device__ __forceinline__ void load_biases(const ProjectProblem& p) const {
-        int of = warp * 32 + lane;
-        if (group < units)
-            put_shared(shared + BIASES + group * UNIT_BIASES + of * 4,
-                       weight_float(p.bias + column_of(group) + of / SPAN * PARTNER + of % SPAN));
+    /// A thread's bias, which goes to shared memory behind the norm: nobody waits for it.
+    __device__ __forceinline__ float load_bias(const ProjectProblem& p) const {
+        int unit = at_most(group, units - 1);
+        return weight_float(p.bias + column_of(unit) + warp / 2 * PARTNER + warp % 2 * 32 + lane);
     }
 
     // ---- norm ----
@@ -174,8 +171,8 @@ class HopperProjection {
             x[i][0] = unit.x, x[i][1] = unit.y, x[i][2] = unit.z, x[i][3] = unit.w;
         }
     }
-    /// Sums of features and positions: first a thread has four tokens of a channel, which are all in
-    /// the map or none, in the end eight channels of four tokens. Chunks of four tokens are swizzled
+    /// Sums of features and positions: a thread has four tokens of a channel, which are all in the
+    /// map or none; in the end eight channels of four tokens. Chunks of four tokens are swizzled
     /// by eights of channels, so that lanes find each in another bank.
     __device__ __forceinline__ void load_features(Rows& x, const ProjectProblem& p) const {
         constexpr int FOURS = PROJECT_TOKENS / 4, AT_ONCE = PROJECT_THREADS / FOURS;
@@ -225,7 +222,7 @@ class HopperProjection {
 #pragma unroll
             for (int i = 0; i < OWN; i++) x[i] += float_from_lane(x[i], mask);
     }
-    /// Stores sums, which the first part does, and normalised tokens as left factors.
+    /// Stores normalised tokens as left factors; and sums, which the first part does.
     __device__ __forceinline__ void normalize(const ProjectProblem& p) const {
         float weight[8], bias[8];
 #pragma unroll
@@ -241,10 +238,6 @@ class HopperProjection {
         float mean[OWN], square[OWN];
 #pragma unroll
         for (int i = 0; i < OWN; i++) {
-            int token = first + row_of(i);
-            if (p.source != TOKENS && blockIdx.y == 0 && token < tokens)
-                store_unit(p.sum + token * PROJECT_WIDTH + lane * 8,
-                           make_uint4(x[i][0], x[i][1], x[i][2], x[i][3]));
             mean[i] = 0.0f, square[i] = 0.0f;
 #pragma unroll
             for (int j = 0; j < 4; j++)
@@ -271,16 +264,22 @@ class HopperProjection {
             store_shared(shared + lane / 8 * TILE + row_of(i) * 128 + (lane ^ row_of(i)) % 8 * 16, words);
         }
         copies_publish();
+        if (p.source == TOKENS || blockIdx.y != 0) return;
+#pragma unroll
+        for (int i = 0; i < OWN; i++)  // behind the fence, which would wait for stores
+            if (first + row_of(i) < tokens)
+                store_unit(p.sum + (first + row_of(i)) * PROJECT_WIDTH + lane * 8,
+                           make_uint4(x[i][0], x[i][1], x[i][2], x[i][3]));
     }
 
     // ---- products ----
 
-    /// Issues 64 columns of the tokens times those of the unit's weights. Nothing but `wgmma` between
+    /// Issues 64 columns of tokens times those of the unit's weights. Nothing but `wgmma` between
     /// fence and commit: control flow there makes the compiler serialise them.
     template <int ADD>
     __device__ __forceinline__ void multiply(Sums& sums, int part) const {
         int stage = group * PARTS + part;
-        barrier_wait(shared + FULL + stage * 8, 0);
+        barrier_wait(shared + FULL + part * 8, 0);
         u64 a = descriptor(shared + part * TILE), b = descriptor(shared + WEIGHTS + stage * STAGE);
         settle(sums);
         wgmma_fence();
@@ -349,7 +348,7 @@ class HopperProjection {
     }
 
 public:
-    /// A block ends when all that is sent to it has come: a group waits for all stages of its unit.
+    /// A block ends when all that is sent to it has come: each unit's group waits for all stages.
     __device__ __forceinline__ void run(const ProjectProblem& p, u32 memory) {
         shared = memory, rank = cluster_rank();
         group = (int)threadIdx.x >> 7, warp = (int)(threadIdx.x >> 5) & 3, lane = (int)threadIdx.x & 31;
@@ -361,8 +360,9 @@ public:
         cluster_barriers_known();
         if (loads) load_weights(p);
         warp_barrier();
-        load_biases(p);
+        float bias = load_bias(p);
         normalize(p);
+        if (group < units) put_shared(shared + BIASES + (int)threadIdx.x * 4, bias);
         block_barrier();
         // 65536 registers: those of the last warpgroup go to the others.
         if (group >= units) {
