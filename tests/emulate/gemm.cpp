@@ -40,8 +40,9 @@ template <class P> static void suite(const char* name, bool all) {
 }
 int main(int count, char** words) {
     const bool all = !shipped_alone(count, words);
-    suite<GemmGelu<2>>("gelu, two groups", all);
-    suite<GemmGelu<3>>("gelu, three groups", all);
+    suite<GemmGelu<128, 6, 2>>("gelu, 128 columns, two groups", all);
+    suite<GemmGelu<128, 6, 3>>("gelu, 128 columns, three groups", all);
+    suite<GemmGelu<192, 5, 2>>("gelu, 192 columns, two groups", all);
     suite<GemmBias<128, 6>>("bias, 128 columns", all);
     suite<GemmBias<192, 5>>("bias, 192 columns", all);
 }

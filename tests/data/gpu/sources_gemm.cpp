@@ -35,6 +35,7 @@ static const Kernel KERNELS[] = {
     CLUSTER(repvit_clusters, repvit_down_384_by_6, 6),
     CLUSTER(products, gemm_bias_gelu_128_two_groups, 2),
     CLUSTER(products, gemm_bias_gelu_128_three_groups, 2),
+    CLUSTER(products, gemm_bias_gelu_192_two_groups, 2),
     CLUSTER(products, gemm_bias_128_by_2, 2),
     CLUSTER(products, gemm_bias_192_by_2, 2),
     CLUSTER(norms, gemm_residual_layernorm_144, 2),
