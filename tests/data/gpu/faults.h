@@ -26,6 +26,7 @@
     X(memory_mlp_has_the_wrong_sign) \
     X(norm_has_no_bias) \
     X(gelu_matmul_has_no_bias) \
+    X(gelu_matmul_gives_the_first_half) \
     X(attention_norm_has_no_bias) \
     X(attention_turns_rows_as_columns) \
     X(attention_forgets_positions) \

@@ -3,11 +3,9 @@
 #include "sources.h"
 
 namespace products {
-#include "gemm_hopper.cuh.gemm"
+#include "../../emulate/gemm.h"
 #include "gemm_hopper.cuh.instances"
-#include "gemm_bias_hopper.cu.gemm"
 #include "gemm_bias_hopper.cu.instances"
-#include "gemm_gelu_hopper.cu.gemm"
 #include "gemm_gelu_hopper.cu.instances"
 }  // namespace products
 namespace norms {
