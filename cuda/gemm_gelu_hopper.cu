@@ -6,6 +6,7 @@ A: tokens, B: weights; f32 accumulators, rounded once.
 |---------------------------------|--------------------|--------|---------|---------|--------------|
 | gemm_bias_gelu_128_two_groups   | 128x128, 64        | 6      | 2x1     | 384     | 213 088      |
 | gemm_bias_gelu_128_three_groups | 128x128, 64        | 6      | 2x1     | 512     | 221 280      |
+| gemm_bias_gelu_192_two_groups   | 128x192, 64        | 5      | 2x1     | 384     | 221 264      |
 
 Warp 0 loads tiles by TMA, and GROUPS warpgroups take the output tiles in turn: one multiplies with
 `wgmma`, and the others apply GELU and store. Grid: whole clusters, which stay for the whole launch.
@@ -17,7 +18,13 @@ one warp of it, which waits for what it needs. So it is short, and overlaps othe
     code fits nearer instruction caches. The second half's sums move to the registers of the first;
   - three warpgroups hide an epilogue that takes twice as long as the matmul;
   - the kernel ends without a barrier of the cluster, which would wait for all stores.
-Neither instance is the faster one for all shapes.
+None is the fastest for all shapes. Tiles of 192 columns are for large's third stage, 4096 x 2304 x
+576. On 132 multiprocessors their waves are 2.9, those of 128 columns 4.4, and they read less from
+the L2 cache. Nothing overlaps with the epilogue of a block's last tile, and theirs is longer. So
+two warpgroups share it, a half each. No GPU has run this instance yet.
+
+The order of tiles changes no traffic: nothing stays in shared memory from one to the next. Tiles in
+work at once are some rows of tiles of the output, so their tokens and all weights fit the L2 cache.
 */
 
 #include "ptx.cuh"
@@ -28,12 +35,22 @@ Neither instance is the faster one for all shapes.
 #include "tiles.cuh"
 #include "gemm_hopper.cuh"
 
+// ---- primitives (PTX ISA 8.0, sm_90a) ----
+
+__device__ __forceinline__ void store_shared_floats(u32 address, float4 x) {
+    asm volatile("st.shared.v4.f32 [%0], {%1,%2,%3,%4};" ::"r"(address), "f"(x.x), "f"(x.y), "f"(x.z),
+                 "f"(x.w)
+                 : "memory");
+}
+/// Waits for all threads of one warpgroup: named barrier 4, behind those of two that take turns.
+__device__ __forceinline__ void last_group_barrier() { asm volatile("bar.sync 4, 128;" ::: "memory"); }
+
 // ---- gemm ----
 
-/// GROUPS warpgroups multiply.
-template <int GROUPS>
-struct GemmGelu : GemmTiles<128, 6, GROUPS> {
-    typedef GemmTiles<128, 6, GROUPS> Base;
+/// GROUPS warpgroups multiply. HALVES: two warpgroups store a half each of a block's last tile.
+template <int TILE_N_, int STAGES_, int GROUPS, bool HALVES>
+struct GemmGelu : GemmTiles<TILE_N_, STAGES_, GROUPS> {
+    typedef GemmTiles<TILE_N_, STAGES_, GROUPS> Base;
     using typename Base::Sums;
     using Base::row_of, Base::column_of, Base::chunks, Base::release, Base::staging_of, Base::first_matrix,
         Base::first_unit;
@@ -42,6 +59,9 @@ struct GemmGelu : GemmTiles<128, 6, GROUPS> {
     using Base::TILE_N, Base::STAGES, Base::TILE_K, Base::STAGE_BYTES, Base::FULL, Base::LOADING,
         Base::MULTIPLYING;
     static constexpr bool HAS_GELU = true;
+    static_assert(!HALVES || GROUPS == 2, "named barriers 3 and 4 are free");
+    // Sums of a half, which pass through the stages.
+    static_assert(!HALVES || 64 * TILE_N * 4 <= Base::BEHIND, "room for them");
 
     // ---- a computing warpgroup ----
 
@@ -93,12 +113,12 @@ struct GemmGelu : GemmTiles<128, 6, GROUPS> {
     }
 
     /// Applies GELU and stores whole lines of 128 bytes, which lanes assemble in shared memory. The
-    /// second half's sums take the registers of the first.
-    __device__ __forceinline__ void store_tile(Sums& sums, int row, int column, int group) const {
+    /// second half's sums take the registers of the first. `many` halves, 1 or 2, from this row on.
+    __device__ __forceinline__ void store_tile(Sums& sums, int row, int column, int group, int many) const {
         u32 staging = staging_of(group), matrix = first_matrix(staging), unit = first_unit(staging);
         int at = row + warp * 16 + (lane >> 3);
 #pragma unroll 1
-        for (int half = 0; half < 2; half++, at += 64) {
+        for (int half = 0; half < many; half++, at += 64) {
             u16* to = out + (long long)at * n + column + (lane & 7) * 8;
 #pragma unroll
             for (int part = 0; part < TILE_N / 64; part++) {
@@ -121,8 +141,37 @@ struct GemmGelu : GemmTiles<128, 6, GROUPS> {
                     if (at + i * 4 < m) store_unit(to + part * 64 + i * 4 * n, eight);
                 }
             }
+            if (HALVES && half + 1 == many) break;
 #pragma unroll
             for (int i = 0; i < TILE_N / 2; i++) sums[0][i] = sums[1][i];
+        }
+    }
+
+    // A block's last tile: its owner gives the second half's sums to the other warpgroup, whose
+    // registers are free. They lie in the stages: all bytes that are sent to this block have come,
+    // as nobody sends beyond the last tile.
+
+    /// A thread's four sums i, of both warpgroups.
+    __device__ __forceinline__ u32 given(int i) const {
+        return shared + (u32)(i * 128 + warp * 32 + lane) * 16;
+    }
+    __device__ __forceinline__ void give_half(const Sums& sums) const {
+        // Other warps' products may still read weights.
+        last_group_barrier();
+#pragma unroll
+        for (int i = 0; i < TILE_N / 8; i++) {
+            const float* four = sums[1] + i * 4;
+            store_shared_floats(given(i), make_float4(four[0], four[1], four[2], four[3]));
+        }
+        named_barrier_arrive(3);
+    }
+    __device__ __forceinline__ void take_half(Sums& sums) const {
+        named_barrier_sync(3);
+#pragma unroll
+        for (int i = 0; i < TILE_N / 8; i++) {
+            float4 four = load_shared_floats(given(i));
+            float* to = sums[0] + i * 4;
+            to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
         }
     }
 
@@ -132,13 +181,20 @@ struct GemmGelu : GemmTiles<128, 6, GROUPS> {
         for (int tile = first; tile < tiles; tile += step, place += chunks_of_a_tile) {
             bool own = whose == group;
             if (++whose == GROUPS) whose = 0;
-            if (!own) continue;
+            const bool halved = HALVES && tile + step >= tiles;
+            if (!own && !halved) continue;
             int row = row_of(tile), column = column_of(tile);
             Sums sums;
-            begin_with_bias(sums, column);
-            if (place > 0) named_barrier_sync(1 + group);  // named barrier 0 is the block's
-            multiply_tile(sums, place, next, tile + step < tiles);
-            store_tile(sums, row, column, group);
+            if (own) {
+                begin_with_bias(sums, column);
+                if (place > 0) named_barrier_sync(1 + group);  // named barrier 0 is the block's
+                multiply_tile(sums, place, next, tile + step < tiles);
+                if (halved) give_half(sums);
+            } else {
+                take_half(sums);
+                row += 64;
+            }
+            store_tile(sums, row, column, group, halved ? 1 : 2);
         }
     }
 
@@ -161,5 +217,6 @@ struct GemmGelu : GemmTiles<128, 6, GROUPS> {
 
 // ---- instances ----
 
-GEMM(gemm_bias_gelu_128_two_groups, GemmGelu<2>)
-GEMM(gemm_bias_gelu_128_three_groups, GemmGelu<3>)
+GEMM(gemm_bias_gelu_128_two_groups, GemmGelu<128, 6, 2, false>)
+GEMM(gemm_bias_gelu_128_three_groups, GemmGelu<128, 6, 3, false>)
+GEMM(gemm_bias_gelu_192_two_groups, GemmGelu<192, 5, 2, true>)

@@ -155,6 +155,9 @@ fn a_fault_in_the_memory_attention_is_found() {
         ("attention_forgets_positions", "tokens"),
         ("attention_mlp_has_no_relu", "tokens"),
         ("attention_forgets_the_residual", "tokens"),
+        ("hopper_norm_has_no_bias", "queries"),
+        ("hopper_turns_rows_as_columns", "queries"),
+        ("hopper_forgets_positions", "tokens"),
         ("hopper_mlp_has_no_relu", "tokens"),
         ("hopper_mlp_forgets_the_residual", "tokens"),
     ];

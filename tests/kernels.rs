@@ -151,11 +151,12 @@ fn large_cases_can_be_left_out_and_are_counted() {
     let (encoder, encoders) = of("memory-encoder", "20000", "0");
     assert!(encoder.iter().filter(|kernel| *kernel == "memory encoder").count() >= 5);
     assert!(encoder.iter().all(|kernel| kernel.starts_with("memory encoder")));
-    // 4 x 4 tokens, a row for each piece; one more of those with an MLP, for Hopper's.
+    // 4 x 4 tokens, a row for each piece; one more of those with an MLP, and of those with a
+    // projection, for Hopper's.
     let (layers, attended) = of("memory-attention", "5000", "0");
     // A piece in both launch modes, and a whole layer twice.
     let modes = [&["memory attention modes"; 2][..], &["memory attention layer modes"; 4]].concat();
-    assert_eq!(layers, [&["memory attention"; 6][..], &modes].concat());
+    assert_eq!(layers, [&["memory attention"; 9][..], &modes].concat());
     // Two small trunks, each also in both launch modes; on Hopper other kernels compute blocks of
     // one of them.
     let (trunks, repvits) = of("repvit", "128000", "1");

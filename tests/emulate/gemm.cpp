@@ -3,9 +3,7 @@ Runs the matmuls' own sources (cuda/gemm_bias_hopper.cu, gemm_gelu_hopper.cu) on
 and compares with float64.
 */
 #include "cluster.h"
-#include "gemm_hopper.cuh.gemm"
-#include "gemm_bias_hopper.cu.gemm"
-#include "gemm_gelu_hopper.cu.gemm"
+#include "gemm.h"
 
 template <class P> static void test(const char* name, int m, int n, int k, int clusters, bool lazy) {
     Halves a((long)m * k, 1), w((long)n * k, 1 / sqrtf(k)), bias(n, 1), out((long)m * n);
@@ -40,8 +38,9 @@ template <class P> static void suite(const char* name, bool all) {
 }
 int main(int count, char** words) {
     const bool all = !shipped_alone(count, words);
-    suite<GemmGelu<2>>("gelu, two groups", all);
-    suite<GemmGelu<3>>("gelu, three groups", all);
+    suite<GemmGelu<128, 6, 2, false>>("gelu, 128 columns, two groups", all);
+    suite<GemmGelu<128, 6, 3, false>>("gelu, 128 columns, three groups", all);
+    suite<GemmGelu<192, 5, 2, true>>("gelu, 192 columns, two groups", all);
     suite<GemmBias<128, 6>>("bias, 128 columns", all);
     suite<GemmBias<192, 5>>("bias, 192 columns", all);
 }

@@ -52,6 +52,7 @@ wrong window_attention_hopper.cu.attention windows_weigh_all_keys_alike \
     'fmaf(scores[j], LOG2E, -row_max[h])' 0.0f
 wrong gemm_layernorm_hopper.cu.gemm norm_has_no_bias 'norm_bias[column]' 0.0f
 wrong gemm_gelu_hopper.cu.gemm gelu_matmul_has_no_bias 'to_float2(word)' 'to_float2(0)'
+wrong gemm_gelu_hopper.cu.gemm gelu_matmul_gives_the_first_half 'sums[1] + i * 4' 'sums[0] + i * 4'
 last='power_of_two(fmaf(scores[i + n][2 * a + 1], LOG2E, behind[a]))'
 wrong mask_decoder_image.cuh.attention decoder_skips_the_last_token_of_a_tile \
     "$last" "(i + n == EIGHTS - 1 && of.part == 3 ? 0.0f : $last)"
@@ -126,6 +127,10 @@ wrong memory_attention.cu.norm attention_norm_has_no_bias 'bias[i].x' 0.0f
 wrong memory_attention.cu.projection attention_turns_rows_as_columns 'column < TURNING' 'column >= TURNING'
 wrong memory_attention.cu.projection attention_forgets_positions \
     'load_halves(p.added + from)' 'make_uint2(0, 0)'
+wrong memory_attention_project_hopper.cu.projection hopper_norm_has_no_bias 'bias[j * 2]' 0.0f
+wrong memory_attention_project_hopper.cu.projection hopper_turns_rows_as_columns \
+    '(from + group) % UNITS_OF_SECTION == 0' '(from + group) % UNITS_OF_SECTION != 0'
+wrong memory_attention_project_hopper.cu.projection hopper_forgets_positions 'positions[i].x' 0
 wrong memory_attention_mlp.cu.gemm attention_mlp_has_no_relu 'fmaxf(x, 0.0f)' x
 wrong memory_attention_mlp.cu.gemm attention_forgets_the_residual \
     'load_halves(p.residual + token * p.columns + own + t * TILE)' 'make_uint2(0, 0)'

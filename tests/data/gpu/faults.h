@@ -26,9 +26,11 @@
     X(memory_mlp_has_the_wrong_sign) \
     X(norm_has_no_bias) \
     X(gelu_matmul_has_no_bias) \
+    X(gelu_matmul_gives_the_first_half) \
     X(attention_norm_has_no_bias) \
     X(attention_turns_rows_as_columns) \
     X(attention_forgets_positions) \
+    X(hopper_norm_has_no_bias) X(hopper_turns_rows_as_columns) X(hopper_forgets_positions) \
     X(attention_mlp_has_no_relu) \
     X(attention_forgets_the_residual) \
     X(hopper_mlp_has_no_relu) \

@@ -3,11 +3,9 @@
 #include "sources.h"
 
 namespace products {
-#include "gemm_hopper.cuh.gemm"
+#include "../../emulate/gemm.h"
 #include "gemm_hopper.cuh.instances"
-#include "gemm_bias_hopper.cu.gemm"
 #include "gemm_bias_hopper.cu.instances"
-#include "gemm_gelu_hopper.cu.gemm"
 #include "gemm_gelu_hopper.cu.instances"
 }  // namespace products
 namespace norms {
@@ -19,6 +17,10 @@ namespace mlps {
 #include "../../emulate/mlp_hopper.h"
 #include "mlp_hopper.cu.instances"
 }  // namespace mlps
+namespace projections {
+#include "../../emulate/memory_attention_project_hopper.h"
+#include "memory_attention_project_hopper.cu.instances"
+}  // namespace projections
 namespace repvit_clusters {
 #include "../../emulate/repvit_block_hopper.h"
 #include "repvit_block_hopper.cu.instances"
@@ -26,10 +28,12 @@ namespace repvit_clusters {
 
 static const Kernel KERNELS[] = {
     CLUSTER(mlps, mlp_hopper, 4),
+    CLUSTER(projections, memory_attention_project_hopper, 2),
     CLUSTER(repvit_clusters, repvit_block_384_by_6, 6),
     CLUSTER(repvit_clusters, repvit_down_384_by_6, 6),
     CLUSTER(products, gemm_bias_gelu_128_two_groups, 2),
     CLUSTER(products, gemm_bias_gelu_128_three_groups, 2),
+    CLUSTER(products, gemm_bias_gelu_192_two_groups, 2),
     CLUSTER(products, gemm_bias_128_by_2, 2),
     CLUSTER(products, gemm_bias_192_by_2, 2),
     CLUSTER(norms, gemm_residual_layernorm_144, 2),

@@ -5,6 +5,8 @@ enqueued, weights where they are loaded, and the scratch is made for the shape.
 
 use anyhow::Result;
 
+use super::hopper::ProjectOperands;
+use super::weights::Product;
 use super::{HIDDEN, MemoryAttention, WIDTH};
 use crate::constants::constant;
 use crate::device_weights::Affine;
@@ -67,7 +69,7 @@ impl MemoryAttention {
     pub(super) fn project(
         &self,
         source: Source<'_>,
-        (norm, product, sections): (&Affine, &Affine, usize),
+        (norm, product, sections): (&Affine, &Product, usize),
         out: &View,
         chain: &Chain<'_>,
     ) -> Result<()> {
@@ -76,6 +78,25 @@ impl MemoryAttention {
             Source::Sums([x, added, sum]) => (x, Some(added), Some(sum), 1),
             Source::Features([x, added, sum]) => (x, Some(added), Some(sum), 2),
         };
+        let packed = &product.packed;
+        if let Some(hopper) = &self.hopper_project {
+            let operands = ProjectOperands {
+                grid: self.shape.grid,
+                sections,
+                source,
+                x,
+                added,
+                sum,
+                norm_weight: &norm.weight,
+                norm_bias: &norm.bias,
+                rows: product.rows.as_ref(),
+                bias: &packed.bias,
+                turns: &self.weights.turns,
+                out,
+            };
+            // SAFETY: as of the launch below.
+            return unsafe { hopper.enqueue(&operands, chain) };
+        }
         let args = arguments!(
             ["memory_attention_project"];
             View(x),
@@ -83,8 +104,8 @@ impl MemoryAttention {
             Optional(sum),
             View(&norm.weight),
             View(&norm.bias),
-            View(&product.weight),
-            View(&product.bias),
+            View(&packed.weight),
+            View(&packed.bias),
             View(&self.weights.turns),
             View(out),
             I32(int(self.shape.grid, "the side of the map")?),

@@ -1,6 +1,7 @@
 /*!
 What lies between the attentions of a segmented track step (`cuda/memory_attention.cu`,
-`cuda/memory_attention_mlp.cu`), in place of the engines of its segments.
+`cuda/memory_attention_mlp.cu`; on Hopper `cuda/mlp_hopper.cu` and
+`cuda/memory_attention_project_hopper.cu`), in place of the engines of its segments.
 
 ```text
 feat ─ Start ─→ x, q k v ─ (self-attention) ─ Query ─→ x, q ─ (attention to the bank) ─┐
@@ -12,6 +13,7 @@ feat ─ Start ─→ x, q k v ─ (self-attention) ─ Query ─→ x, q ─ (a
 Tokens between launches are fp16, sums fp32.
 */
 
+mod hopper;
 mod launches;
 pub(crate) mod selftest;
 mod weights;
@@ -22,6 +24,7 @@ use super::kernel::Chain;
 use super::mlp::{Activation, HopperMlp, MlpOperands};
 use super::{int, need_exactly};
 use cuda::{Gpu, LaunchMode, MemoryTag, Stream, View};
+use hopper::HopperProjection;
 use launches::{Kernels, Source};
 use vos::bundle::memory_attention::{HIDDEN, MEMORY, WIDTH};
 use vos::bundle::{MemoryAttentionShape, MemoryAttentionWeights};
@@ -53,6 +56,8 @@ pub struct MemoryAttention {
     kernels: Kernels,
     /// Hopper's MLP.
     hopper_mlp: Option<HopperMlp>,
+    /// Hopper's norm and projection.
+    hopper_project: Option<HopperProjection>,
     weights: Weights,
     /// Tokens behind an attention to the bank; their norm; the MLP's hidden columns.
     sum: View,
@@ -62,7 +67,7 @@ pub struct MemoryAttention {
 
 impl MemoryAttention {
     /// Loads the kernels, for sm 80 and newer, and brings the weights to the device. On Hopper an
-    /// MLP is one kernel.
+    /// MLP is one kernel, and projections have one of their own.
     ///
     /// # Errors
     /// A shape that the kernels do not take, weights of another size, a driver that refuses the
@@ -83,6 +88,7 @@ impl MemoryAttention {
             shape,
             kernels: Kernels::load(gpu)?,
             hopper_mlp,
+            hopper_project: HopperProjection::load_if_useful(gpu, tokens),
             weights: Weights::load(gpu, shape, weights, stream)?,
             sum: halves(WIDTH)?,
             normed: halves(WIDTH)?,

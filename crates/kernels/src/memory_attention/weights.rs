@@ -16,14 +16,21 @@ const TILE: usize = constant!(MemoryAttention, "TILE") as usize;
 /// From a column to the other of its pair.
 const PARTNER: usize = constant!(MemoryAttention, "PARTNER") as usize;
 
+/// A projection's weights: packed, with the bias; and row by row where the GPU is a Hopper, whose
+/// kernel reads them so.
+#[derive(Debug)]
+pub(super) struct Product {
+    pub packed: Affine,
+    pub rows: Option<View>,
+}
+
 /// The weights of one layer.
 #[derive(Debug)]
 pub(super) struct Layer {
     pub norm1: Affine,
-    /// Packed, as are the queries.
-    pub qkv: Affine,
+    pub qkv: Product,
     pub norm2: Affine,
-    pub query: Affine,
+    pub query: Product,
     pub value: Affine,
     pub norm3: Affine,
     pub up: Affine,
@@ -62,6 +69,9 @@ impl Weights {
             let own = packed.iter().find(|(name, _)| *name == tensor.name);
             let bytes = own.map_or_else(|| file.get(&tensor.name), |(_, bytes)| Ok(bytes))?;
             all.push((tensor.name.clone(), bytes));
+            if own.is_some() && gpu.runs_hopper_kernels() {
+                all.push((rows_of(&tensor.name), file.get(&tensor.name)?));
+            }
         }
         DeviceWeights::upload(gpu, &all, stream)
             .and_then(|weights| Self::of(&weights, shape))
@@ -73,11 +83,15 @@ impl Weights {
             let name = |part: &str| format!("attention.layers.{at}.{part}");
             let product = |part: &str| weights.matmul(&name(part));
             let norm = |part: &str| weights.layer(&name(part));
+            let projection = |part: &str| -> Result<Product> {
+                let rows = weights.one(&rows_of(&name(part))).ok();
+                Ok(Product { packed: product(part)?, rows })
+            };
             Ok(Layer {
                 norm1: norm("norm1")?,
-                qkv: product("qkv")?,
+                qkv: projection("qkv")?,
                 norm2: norm("norm2")?,
-                query: product("query")?,
+                query: projection("query")?,
                 value: product("value")?,
                 norm3: norm("norm3")?,
                 up: product("up")?,
@@ -91,6 +105,11 @@ impl Weights {
             norm: weights.layer("attention.norm")?,
         })
     }
+}
+
+/// The name of a projection's weight as the file has it, beside the packed one.
+fn rows_of(name: &str) -> String {
+    format!("{name}_rows")
 }
 
 /// A weight f16 `[columns, 256]` with tiles of columns by turns with those 128 behind, packed.

@@ -30,10 +30,12 @@ const LIMITS: Limits = Limits { error: 6e-4, deviation: 8e-3 };
 
 /// Hidden layers, M, N and K: odd ones (M that fills no tile or one of a cluster's, N that does not
 /// fill its tiles, K that ends in a stage of one, two, three and no instructions), then those of
-/// Hiera's four stages.
-const CASES: [(&str, [usize; 3]); 23] = [
+/// Hiera's four stages. The third has rows in a tile's second half, which another warpgroup may
+/// store.
+const CASES: [(&str, [usize; 3]); 24] = [
     ("few", [33, 64, 96]),
     ("few", [1, 128, 64]),
+    ("few", [101, 64, 80]),
     ("few", [33, 448, 112]),
     ("few", [300, 320, 144]),
     ("odd", [4097, 1792, 448]),

@@ -10,6 +10,7 @@ use anyhow::Result;
 use half::f16;
 use rayon::prelude::*;
 
+use super::hopper::{self, HopperProjection};
 use super::launches::MODULES;
 use crate::images::Topic as Source;
 use crate::kernel::Chain;
@@ -81,6 +82,7 @@ pub(crate) const TOPIC: Topic = Topic {
         MODULES[0],
         MODULES[1],
         Source::MlpHopper,
+        hopper::MODULE,
         Source::Attention,
         Source::AttentionClusterHopper,
         Source::AttentionGlobalHopper,
@@ -95,9 +97,12 @@ pub(crate) const TOPIC: Topic = Topic {
 
 fn judge(bench: &Bench) {
     let fused = |case: &Case| HopperMlp::load_if_supported(bench.gpu, case.shape.tokens());
+    let projection = || HopperProjection::load_if_supported(bench.gpu);
     let cases = bench.planned(CASES, |case| {
         let with_mlp = PIECES.iter().filter(|(piece, _)| has_mlp(*piece)).count();
-        let on_hopper = if fused(case).is_some() { with_mlp } else { 0 };
+        let projecting = PIECES.iter().filter(|(piece, _)| projects(*piece)).count();
+        let mut on_hopper = if fused(case).is_some() { with_mlp } else { 0 };
+        on_hopper += if projection().is_some() { projecting } else { 0 };
         let chains = 1 + layer::CHAINS * case.banks.len();
         let rows = PIECES.len() + on_hopper + chains * chain_modes::rows(bench);
         (case.shape.tokens() * WIDTH, rows)
@@ -113,30 +118,56 @@ fn judge(bench: &Bench) {
             (drawn, expected)
         },
         |case, (drawn, expected)| {
-            let works =
-                Work::new(bench, &drawn).and_then(|one| Ok([one, Work::new(bench, &drawn)?]));
-            let [mut old, mut work] = match works {
+            // As any GPU computes it, with Hopper's MLP at any size, and with its projection too.
+            let of = |mlp, project| -> Result<Work> {
+                let mut work = Work::new(bench, &drawn)?;
+                (work.attention.hopper_mlp, work.attention.hopper_project) = (mlp, project);
+                Ok(work)
+            };
+            let works = of(None, None)
+                .and_then(|old| Ok([old, of(fused(case), None)?, of(fused(case), projection())?]));
+            let works = match works {
                 Ok(works) => works,
                 Err(error) => return bench.found(row(NAME, case.name, Err(error))),
             };
-            // As any GPU computes it, and Hopper's MLP at any size; their times are taken in turn.
-            (old.attention.hopper_mlp, work.attention.hopper_mlp) = (None, fused(case));
             for ((piece, name), expected) in PIECES.iter().zip(&expected) {
-                let name = format!("{}, {name}", case.name);
-                if !has_mlp(*piece) || work.attention.hopper_mlp.is_none() {
-                    bench.found(row(NAME, &name, timed(bench, &old, *piece, expected)));
-                    continue;
-                }
-                let both = in_turn(bench, [&old, &work], *piece, expected);
-                let names = [name.clone(), format!("{name}, MLP on Hopper")];
-                for (name, checked) in names.iter().zip(each_of(both)) {
-                    bench.found(row(NAME, name, checked));
-                }
+                compare(bench, &works, &format!("{}, {name}", case.name), *piece, expected);
             }
+            let [.., work] = &works;
             work.modes(bench, case.name, &drawn);
-            layer::judge(bench, case, &work, &drawn);
+            layer::judge(bench, case, work, &drawn);
         },
     );
+}
+
+/// Rows of a piece: as any GPU computes it, with Hopper's MLP, with Hopper's projection too. The times
+/// of two that follow each other are taken in turn.
+fn compare(
+    bench: &Bench,
+    [old, mlp, work]: &[Work; 3],
+    name: &str,
+    piece: MemoryAttentionPiece,
+    expected: &Expected,
+) {
+    let with_mlp = has_mlp(piece) && mlp.attention.hopper_mlp.is_some();
+    let with_projection = projects(piece) && work.attention.hopper_project.is_some();
+    if !with_mlp && !with_projection {
+        return bench.found(row(NAME, name, timed(bench, old, piece, expected)));
+    }
+    if with_mlp {
+        let [without, with] = each_of(in_turn(bench, [old, mlp], piece, expected));
+        bench.found(row(NAME, name, without));
+        bench.found(row(NAME, &format!("{name}, MLP on Hopper"), with));
+    }
+    if with_projection {
+        let before = if with_mlp { mlp } else { old };
+        let [without, with] = each_of(in_turn(bench, [before, work], piece, expected));
+        if !with_mlp {
+            bench.found(row(NAME, name, without));
+        }
+        let what = if with_mlp { "MLP and projection" } else { "projection" };
+        bench.found(row(NAME, &format!("{name}, {what} on Hopper"), with));
+    }
 }
 
 /// Tokens that are computed on the host; the first and the last are among them.
@@ -211,6 +242,10 @@ impl Work {
 
 fn has_mlp(piece: MemoryAttentionPiece) -> bool {
     matches!(piece, MemoryAttentionPiece::Finish(_) | MemoryAttentionPiece::Last)
+}
+
+fn projects(piece: MemoryAttentionPiece) -> bool {
+    piece != MemoryAttentionPiece::Last
 }
 
 /// A piece and its time.
