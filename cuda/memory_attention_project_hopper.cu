@@ -23,8 +23,8 @@ Behind the norm warpgroups without a unit, the fourth always, give their registe
 These ask for angles once all of their products are under way. Results go through the place of the
 unit's weights, and are stored as lines of 128 bytes.
 
-An estimate, not a measurement, for 4096 tokens, 768 columns and 128 blocks: 3072 cycles of the
-tensor cores; a block loads 98 KB of weights, its peer as many for both, and 32 or 64 KB of tokens.
+For 4096 tokens, 768 columns and 128 blocks, by counting: 3072 cycles of the tensor cores; a block
+loads 98 KB of weights, its peer as many for both, and 32 or 64 KB of tokens.
 
 Tokens past the last are the last one, or the last four of features; they are not stored.
 
