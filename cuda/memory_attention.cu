@@ -1,6 +1,6 @@
 /*!
 The memory attention's norms and projections, for any GPU from sm 80 on: what lies in front of each
-attention, and the norms around the MLP (memory_attention_mlp.cu).
+attention, and the norm behind the last layer.
 
   - memory_attention_project: y = norm(x); then R(Wq y + q), R(Wk y + k) and Wv y + v of the
     self-attention, or R(Wq y + q) alone of the attention to the memory bank. x are tokens; tokens

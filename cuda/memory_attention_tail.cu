@@ -54,7 +54,7 @@ constexpr int STEPS = MEMORY / STEP;
 constexpr int TAIL_TOKENS = ROWS;
 constexpr int TAIL_WARPS = COLUMNS / TILE, TAIL_THREADS = TAIL_WARPS * 32;
 constexpr int OWN = TAIL_TOKENS / TAIL_WARPS;  // tokens that a warp normalises
-constexpr int PARTS_AHEAD = 4;
+constexpr int PARTS_AHEAD = 8;
 static_assert(TAIL_THREADS * 4 == TAIL_TOKENS * MEMORY, "a thread joins four columns of a token");
 static_assert(OWN * TAIL_WARPS == TAIL_TOKENS, "a warp normalises whole tokens");
 // Rows in shared memory, of joined parts and of sums: eight and four of them lie in other banks.
@@ -93,24 +93,26 @@ class Tail {
         auto load = [&](int from) {
 #pragma unroll
             for (int i = 0; i < PARTS_AHEAD; i++) {
-                // Parts past the last are the last one, and weigh nothing.
-                int part = from + i < p.parts ? from + i : p.parts - 1;
-                stat[i] = __ldcg(stats + part * apart);
-                value[i] = __ldcg(values + part * apart * (MEMORY / 4));
+                // Parts past the last weigh nothing.
+                bool is = from + i < p.parts;
+                stat[i] = is ? __ldcg(stats + (from + i) * apart) : make_float2(NOTHING, 0.0f);
+                value[i] = is ? __ldcg(values + (from + i) * apart * (MEMORY / 4))
+                              : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
             }
         };
         load(0);
+        // The later parts' maxima, while those loads are under way.
         float top = NOTHING, total = 0.0f;
+#pragma unroll 8
+        for (int part = PARTS_AHEAD; part < p.parts; part++) top = fmaxf(top, __ldcg(stats + part * apart).x);
 #pragma unroll
         for (int i = 0; i < PARTS_AHEAD; i++) top = fmaxf(top, stat[i].x);
-#pragma unroll 4
-        for (int part = PARTS_AHEAD; part < p.parts; part++) top = fmaxf(top, __ldcg(stats + part * apart).x);
         float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 #pragma unroll 1
         for (int from = 0;; load(from)) {
 #pragma unroll
             for (int i = 0; i < PARTS_AHEAD; i++) {
-                float scale = from + i < p.parts ? ::power_of_two(stat[i].x - top) : 0.0f;
+                float scale = ::power_of_two(stat[i].x - top);
                 total += stat[i].y * scale;
                 sum.x += value[i].x * scale, sum.y += value[i].y * scale, sum.z += value[i].z * scale,
                     sum.w += value[i].w * scale;

@@ -8,8 +8,8 @@ keeps them on the chip; `cuda/attention_cluster_hopper.cu` does so with Hopper's
 clusters of two blocks.
 
 The keys are split into as many parts as keep the whole GPU busy, and a second kernel combines the
-parts. Combining in each row's last block saves that launch and was slower in every measurement
-(docs/explanation/kernels.md).
+parts, or who reads them ([`Attended`]). Combining in each row's last block saves that launch and
+was slower in every measurement (docs/explanation/kernels.md).
 */
 
 mod kernels;

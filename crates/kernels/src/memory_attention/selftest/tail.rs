@@ -17,7 +17,7 @@ use vos::noise::Noise;
 
 pub const NAME: &str = "memory attention tail";
 /// Parts of an attention: fewer than the kernel loads at once, as many, and more.
-const PARTS: [usize; 3] = [3, 4, 9];
+const PARTS: [usize; 3] = [4, 8, 16];
 /// Rows of a case.
 pub const ROWS: usize = 2 + PARTS.len();
 /// The layer whose weights are used.
