@@ -341,6 +341,7 @@ impl<'a> Pass<'a> {
         match options.overlapping() {
             false => {
                 times.time = FrameTime::Latency(ms_between(in_flight.submitted, mask_at));
+                times.mask_beside = true;
             }
             true => {
                 // The host may check late, so the time is that of the device's event.
