@@ -41,6 +41,28 @@ fn a_lost_device_costs_one_pass_of_one_object() {
     assert!(setting.masks("second") == setting.masks("cpu"));
 }
 
+/// On lazy streams the host waits for the memory, whose stream waits for the mask last of all.
+#[test]
+fn a_memory_does_not_wait_for_its_frames_mask() {
+    const FRAMES: usize = 10;
+    let Some(setting) = Setting::new(1, FRAMES, &PADDED) else { return };
+    for flags in [&[][..], &["--no-cuda-graphs"]] {
+        let log = setting.path("log");
+        let _ = fs::remove_file(&log);
+        setting.gpu("out").args(flags).env("FAKE_CUDA_LOG", &log).assert().success();
+        let text = fs::read_to_string(&log).unwrap();
+        let ran: Vec<&str> = text
+            .lines()
+            .filter(|line| *line == "made_mask 1" || *line == "advanced_bank 1")
+            .collect();
+        let recorded = &ran[ran.len() - 2 * FRAMES..];
+        assert!(
+            recorded.chunks(2).all(|frame| frame == ["advanced_bank 1", "made_mask 1"]),
+            "{flags:?}: {recorded:?}"
+        );
+    }
+}
+
 #[test]
 fn a_driver_that_crashes_when_it_is_closed_spoils_nothing_that_was_measured() {
     let Some(setting) = Setting::new(2, 4, &PADDED) else { return };

@@ -174,7 +174,7 @@ fn large_cases_can_be_left_out_and_are_counted() {
     assert_eq!(whole, ["hiera block fused"; 5]);
     let (halves, of_transitions) = of("hiera-transition", "10000", "1");
     assert_eq!(halves, ["hiera transition fused"; 3]);
-    for modes in ["mask decoder modes", "memory encoder modes"] {
+    for modes in ["mask decoder modes", "memory encoder modes", "memory encoder branch"] {
         assert!(kernels.iter().chain(&encoder).any(|kernel| kernel == modes), "{modes}");
     }
     for filter in ["bicubic", "antialiased", "bilinear"] {

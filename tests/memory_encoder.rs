@@ -11,7 +11,9 @@ use runtime::engine::EngineManifest;
 use safetensors::Dtype;
 use vos::bundle::{Bundle, FileTensor, FusedPart, MemoryEncoderPart, MemoryEncoderShape, Role};
 
+use crate::kernels::selftest;
 use crate::own_part::{self, Own, Setting, Yard};
+use crate::selftest::fakes::shared;
 use crate::support::{column, copy, frames_of, require_onnxruntime, segtrt};
 
 const BUILT: [Role; 8] = [
@@ -112,6 +114,25 @@ fn memories_by_kernels_give_the_masks_of_the_whole() {
     setting.gpu("faulty").env("FAKE_FAULT", "memory_mlp_has_the_wrong_sign").assert().success();
     let iou = setting.against_cpu("faulty");
     assert!(iou < 0.98, "{iou}");
+}
+
+/// A graph without the join of its branch gives old latents of windows, which the self-test finds.
+#[test]
+fn windows_that_nobody_waits_for_are_found() {
+    let Some(fakes) = shared() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let csv = dir.path().join("rows.csv");
+    let mut command = selftest(fakes.dir(), &csv);
+    command.args(["--topics", "memory-encoder", "--max-elements", "20000"]);
+    command.env("FAKE_CUDA_JOINS", "0").assert().code(1);
+    let [kernels, cases, verdicts] = ["kernel", "case", "verdict"].map(|name| column(&csv, name));
+    let mut forked = 0;
+    for ((kernel, case), verdict) in kernels.iter().zip(&cases).zip(&verdicts) {
+        let is_branch = kernel == "memory encoder branch" && case.ends_with("as a branch");
+        assert_eq!(verdict == "failed", is_branch, "{kernel}: {case}");
+        forked += usize::from(is_branch);
+    }
+    assert_eq!(forked, 1);
 }
 
 #[test]

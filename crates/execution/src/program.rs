@@ -123,8 +123,14 @@ pub enum Op {
 }
 
 impl Op {
-    /// Enqueues it on the stream of the chain: as its next launches, or as other work.
-    fn enqueue(&self, stream: &Stream, chain: &Chain<'_>) -> Result<()> {
+    /// Whether it has work for a branch of a recording.
+    fn forks(&self) -> bool {
+        matches!(self, Self::Memory { encoder, .. } if encoder.forks())
+    }
+
+    /// Enqueues it on the stream of the chain: as its next launches, or as other work. A part may
+    /// go to `branch`, which has joined the stream again when this returns.
+    fn enqueue(&self, stream: &Stream, chain: &Chain<'_>, branch: Option<&Branch>) -> Result<()> {
         match self {
             Self::Attention { attention, inputs: [q, k, v], bias, output } => {
                 return attention.enqueue([q, k, v], bias.as_ref(), output, chain);
@@ -156,8 +162,8 @@ impl Op {
             Self::Keys { keys, inputs: [memories, rows, pointers], ages, output } => {
                 keys.enqueue([memories, rows, pointers], ages.as_ref(), output, stream)?;
             }
-            Self::Memory { encoder, inputs: [feat, low, score, binary], memory } => {
-                encoder.enqueue(feat, low, score, binary, memory, stream)?;
+            Self::Memory { encoder, inputs, memory } => {
+                encoder.enqueue(inputs.each_ref(), memory, stream, branch)?;
             }
             Self::Trunk(trunk) => trunk.enqueue(stream)?,
             Self::Encoder { encoder, image, features } => {
@@ -173,12 +179,13 @@ impl Op {
 }
 
 /// Enqueues operations in this order, behind work of any kind. Kernels of a track step that follow
-/// each other are one chain: all but the first may start early.
-fn enqueue_all(ops: &[Op], stream: &Stream) -> Result<()> {
+/// each other are one chain: all but the first may start early. Operations use `branch` one after
+/// the other.
+fn enqueue_all(ops: &[Op], stream: &Stream, branch: Option<&Branch>) -> Result<()> {
     // SAFETY: an operation whose launches are not the chain's interrupts it, and nothing else is
     // enqueued on the stream meanwhile.
     let chain = unsafe { Chain::shared(stream) };
-    ops.iter().try_for_each(|op| op.enqueue(stream, &chain))
+    ops.iter().try_for_each(|op| op.enqueue(stream, &chain, branch))
 }
 
 /// Operations in order.
@@ -245,22 +252,24 @@ impl Program {
 // first kernel, and no other operation uses them.
 unsafe impl Capturable for Program {
     fn enqueue(&mut self, stream: &Stream) -> Result<()> {
-        enqueue_all(&self.ops, stream)
+        enqueue_all(&self.ops, stream, None)
     }
 
     fn forks(&self) -> bool {
-        self.aside > 0
+        self.aside > 0 || self.ops.iter().any(Op::forks)
     }
 
     fn enqueue_forked(&mut self, stream: &Stream, branch: &Branch) -> Result<()> {
         let (before, after) = self.ops.split_at(self.joined);
-        let (aside, beside) = before.split_at(self.aside);
-        let side = branch.fork(stream)?;
-        enqueue_all(aside, side)?;
-        enqueue_all(beside, stream)?;
-        branch.join(stream)?;
+        if self.aside > 0 {
+            let (aside, beside) = before.split_at(self.aside);
+            let side = branch.fork(stream)?;
+            enqueue_all(aside, side, None)?;
+            enqueue_all(beside, stream, None)?;
+            branch.join(stream)?;
+        }
         // A chain of its own: its first kernel follows the branch, too.
-        enqueue_all(after, stream)
+        enqueue_all(after, stream, Some(branch))
     }
 
     fn cleared(&self) -> Option<View> {

@@ -27,13 +27,13 @@ const TIMED_REGION_PREDECODED: &str = "One frame's latency runs from its resized
 /// Addition for the GPU pipeline.
 const ON_A_GPU: &str = " On the GPU the pixels lie in pinned host memory, the upload and the \
     download are inside; files are decoded ahead by threads of their own. Stage times are from \
-    CUDA events. The download runs beside the memory step.";
+    CUDA events. Postprocess and download run beside the memory step.";
 
 /// Addition for the GPU pipeline with predecoded frames.
 const PREDECODED_ON_A_GPU: &str = " On the GPU, upload is the copy into the network's input: out of \
     the mapped file (frame_transfer mapped), or out of pinned memory, into which threads copied \
     (pinned) or converted (converted) the frame before, outside the latency. The download is \
-    inside. Stage times are from CUDA events. The download runs beside the memory step.";
+    inside. Stage times are from CUDA events. Postprocess and download run beside the memory step.";
 
 /// Addition for nvJPEG.
 const DECODED_BY_NVJPEG: &str = " Frames are decoded by nvJPEG (--jpeg-decoder nvjpeg): a frame's \

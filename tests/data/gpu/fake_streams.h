@@ -178,6 +178,11 @@ static const char* no_dependent(struct stream* s, int waits) {
     if (!waits) return "its PTX has no wait";
     return !s || (s->pushed != KERNEL && s->pushed != DEVICE) ? "no kernel is in front of it" : NULL;
 }
+/// The order in which the last kernels of a frame run: a launch says when it was made, and this when it runs.
+static void say_run(const char* name) {
+    if (!strcmp(name, "mask_words")) say("made_mask", 1);
+    if (!strcmp(name, "bank_advance")) say("advanced_bank", 1);
+}
 static void perform(struct stream* s, struct op* op) {
     void* values[PARAMETERS];
     let_in(op->kind != HOST);
@@ -186,6 +191,7 @@ static void perform(struct stream* s, struct op* op) {
         case DEVICE: op->fn(op->arg); break;
         case KERNEL:
             for (int i = 0; i < PARAMETERS; i++) values[i] = &op->words[i];
+            say_run(*(const char**)op->arg);
             if (s && !op->dependent) s->regions = 0;
             if (s) add_written(s, op);
             ((emulate_fn*)kernels("emulate"))(op->arg, op->grid, op->threads, op->shared, values,

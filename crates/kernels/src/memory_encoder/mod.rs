@@ -11,6 +11,9 @@ memory ─ perceiver_cross_attn ─→ sums ─ perceiver_mlp ─ perceiver_self
 memory ─ perceiver_window_attn ─→ latents of a window each
 ```
 
+The last two lines read the same memory and share nothing that either writes. A recording may have
+them beside each other.
+
 Images between launches are fp16 and channels-last; latents, which layers add to, are fp32.
 */
 
@@ -25,7 +28,7 @@ use anyhow::Result;
 
 use super::kernel::Chain;
 use super::{Output, int, need_exactly};
-use cuda::{Element, Gpu, LaunchMode, Stream, View};
+use cuda::{Branch, Element, Gpu, LaunchMode, Stream, View};
 use launches::Kernels;
 use mlp::Mlp;
 use scratch::Scratch;
@@ -88,26 +91,29 @@ impl MemoryEncoder {
         Output { name: "mem".to_owned(), element: Element::F16, shape: shape.to_vec() }
     }
 
+    /// Whether it has work for a branch of a recording: the latents of windows.
+    pub fn forks(&self) -> bool {
+        self.shape.latents
+    }
+
     /// Enqueues a frame of one object: `memory` f16 `[tokens, 64]`, or `[512, 64]` with latents, of
     /// `feat` f16 `[256, grid, grid]`, `low` f32 `[4 grid, 4 grid]`, `score` f32 `[1]`, the
     /// object's, and `binary` f32 `[1]`: above 0.5 the mask is 0 or 1 everywhere. 7 launches, 14
-    /// with latents, without allocation; may be recorded.
+    /// with latents, without allocation; may be recorded. A recording may have a branch, which has
+    /// joined `stream` when this returns.
     ///
     /// # Errors
     /// Views of another size or at odd addresses, or what the driver says.
     pub fn enqueue(
         &self,
-        feat: &View,
-        low: &View,
-        score: &View,
-        binary: &View,
+        inputs: [&View; 4],
         memory: &View,
         stream: &Stream,
+        branch: Option<&Branch>,
     ) -> Result<()> {
         // On an H200 early launches made the memory encoder slower and the perceiver's small kernels
         // faster (docs/results/kernels.md); why is not known.
-        let modes = [LaunchMode::Ordered, LaunchMode::Pdl];
-        self.enqueue_in(modes, [feat, low, score, binary], memory, stream)
+        self.enqueue_in([LaunchMode::Ordered, LaunchMode::Pdl], inputs, memory, stream, branch)
     }
 
     /// The same in launch modes: the memory encoder's and the perceiver's.
@@ -117,6 +123,7 @@ impl MemoryEncoder {
         [feat, low, score, binary]: [&View; 4],
         memory: &View,
         stream: &Stream,
+        branch: Option<&Branch>,
     ) -> Result<()> {
         let Self { shape, weights, scratch, .. } = self;
         let side = shape.low_size();
@@ -141,6 +148,9 @@ impl MemoryEncoder {
         let half = memory.len() / 2;
         let (flat, map) = (memory.part(0, half)?, memory.part(half, half)?);
         let [first, second] = &latents.layers;
+        // Both perceivers read the tokens and weights. All else of the scratch is the first one's
+        // alone, and each writes its own half of the memory.
+        let side = branch.map(|branch| branch.fork(stream)).transpose()?;
         let chain = &Chain::begin(stream, perceiver_mode);
         self.perceiver_cross_attn(work, first, &latents.first, chain)?;
         self.perceiver_mlp(work, first, &latents.flat, chain)?;
@@ -154,6 +164,11 @@ impl MemoryEncoder {
         self.perceiver_cross_attn(work, second, &work.queries, chain)?;
         self.perceiver_mlp(work, second, &work.latents, chain)?;
         self.perceiver_self_attn(work, second, (&latents.last, None), &flat, chain)?;
-        self.perceiver_window_attn(work, &map, chain)
+        let Some((branch, side)) = branch.zip(side) else {
+            return self.perceiver_window_attn(work, &map, chain);
+        };
+        // The first launch of its stream is in order: it follows the tokens' kernel as a whole.
+        self.perceiver_window_attn(work, &map, &Chain::begin(side, perceiver_mode))?;
+        Ok(branch.join(stream)?)
     }
 }

@@ -1,19 +1,22 @@
 /*!
 Rows of a chain of kernels in both launch modes: in order, and by programmatic dependent launch
-(PDL). Launched and replayed, both give the same bits, and their times are taken in turn.
+(PDL). Launched and replayed, both give the same bits, and their times are taken in turn. So do rows
+of work that a recording has in a row or with a branch.
 */
 
 use anyhow::Result;
 
 use super::bench::{Bench, each_of, row};
 use super::compare::{Checked, compare};
-use super::stopwatch::Launches;
+use super::stopwatch::{Forked, Launches};
 use crate::kernel::chains_have_pdl;
-use cuda::{CapturedGraph, LaunchMode, Stream, View};
+use cuda::{Branch, Capturable, CapturedGraph, LaunchMode, Stream, View};
 
 /// The modes, and how a row's case names them.
 const MODES: [(LaunchMode, &str); 2] =
     [(LaunchMode::Ordered, "in order"), (LaunchMode::Pdl, "dependent")];
+/// Recordings without a branch and with one.
+const WAYS: [&str; 2] = ["in a row", "as a branch"];
 /// Further replays that must give the same bits, where times are taken: a kernel that is early on a
 /// GPU is not early each time.
 const REPLAYS: usize = 8;
@@ -51,7 +54,37 @@ pub(crate) fn judge(bench: &Bench, chain: &Chained) {
     }
 }
 
+/// Rows that [`judge_branch`] makes.
+pub(crate) const BRANCH_ROWS: usize = WAYS.len();
+
+/// A row without a branch and one with it. `forked` enqueues the chain with the branch of a
+/// recording, as the program does.
+pub(crate) fn judge_branch(
+    bench: &Bench,
+    chain: &Chained,
+    forked: &dyn Fn(&Stream, Option<&Branch>) -> Result<()>,
+) {
+    let check = || {
+        let both = replayed(bench, chain, Forked(forked, 1))?;
+        let in_a_row = |stream: &Stream| forked(stream, None);
+        bench.recorded_in_turn(both, |launches| {
+            (Launches(in_a_row, launches), Forked(forked, launches))
+        })
+    };
+    for (way, checked) in WAYS.into_iter().zip(each_of(check())) {
+        bench.found(row(chain.name, &format!("{}, {way}", chain.case), checked));
+    }
+}
+
 fn check(bench: &Bench, chain: &Chained) -> Result<[Checked; 2]> {
+    let enqueue = chain.enqueue;
+    let early = Launches(|stream: &Stream| enqueue(LaunchMode::Pdl, stream), 1);
+    let both = replayed(bench, chain, early)?;
+    bench.timed_in_turn(both, MODES.map(|(mode, _)| move |stream: &Stream| enqueue(mode, stream)))
+}
+
+/// The chain launched in order, and `other`, which does the same, recorded and replayed.
+fn replayed(bench: &Bench, chain: &Chained, other: impl Capturable) -> Result<[Checked; 2]> {
     let Chained { input: (input, given), enqueue, download, .. } = *chain;
     let begin = || -> Result<()> {
         (chain.begin)()?;
@@ -60,9 +93,8 @@ fn check(bench: &Bench, chain: &Chained) -> Result<[Checked; 2]> {
     begin()?;
     enqueue(LaunchMode::Ordered, &bench.stream)?;
     let expected = download()?;
-    let early = Launches(|stream: &Stream| enqueue(LaunchMode::Pdl, stream), 1);
-    let mut recorded = CapturedGraph::new(early, &bench.stream, true);
-    let mut pdl = compare(&expected, &expected, 1)?;
+    let mut recorded = CapturedGraph::new(other, &bench.stream, true);
+    let mut found = compare(&expected, &expected, 1)?;
     // The first run launches one by one and records.
     for _ in 0..2 + bench.runs.runs.min(REPLAYS) {
         input.fill(0, &bench.stream)?;
@@ -71,10 +103,9 @@ fn check(bench: &Bench, chain: &Chained) -> Result<[Checked; 2]> {
         recorded.run()?;
         let checked = compare(&download()?, &expected, 1)?;
         if checked.first.is_some() {
-            pdl = checked;
+            found = checked;
             break;
         }
     }
-    let both = [compare(&expected, &expected, 1)?, pdl];
-    bench.timed_in_turn(both, MODES.map(|(mode, _)| move |stream: &Stream| enqueue(mode, stream)))
+    Ok([compare(&expected, &expected, 1)?, found])
 }

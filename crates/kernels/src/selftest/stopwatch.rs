@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::bench::Bench;
 use super::compare::Checked;
-use cuda::{Capturable, CapturedGraph, Stream};
+use cuda::{Branch, Capturable, CapturedGraph, Stream};
 use vos::stats::Timing;
 
 /// Launches between two events, at most: a single one is as short as the events' own resolution.
@@ -114,30 +114,44 @@ impl Bench<'_> {
     /// As [`Self::time`].
     pub fn timed_in_turn<F: Fn(&Stream) -> Result<()>>(
         &self,
-        mut both: [Checked; 2],
+        both: [Checked; 2],
         [first, second]: [F; 2],
     ) -> Result<[Checked; 2]> {
-        let times = self.time_in_turn(first, second)?;
+        self.recorded_in_turn(both, |launches| {
+            (Launches(first, launches), Launches(second, launches))
+        })
+    }
+
+    /// The same of work that `make` makes of a number of launches.
+    ///
+    /// # Errors
+    /// As [`Self::time`].
+    pub fn recorded_in_turn<A: Capturable, B: Capturable>(
+        &self,
+        mut both: [Checked; 2],
+        make: impl FnOnce(usize) -> (A, B),
+    ) -> Result<[Checked; 2]> {
+        let launches = LAUNCHES.min(self.runs.runs);
+        let times = self.time_in_turn(make(launches), launches)?;
         for (checked, timing) in both.iter_mut().zip(times) {
             checked.timing = timing;
         }
         Ok(both)
     }
 
-    /// The times of two kinds of launches, each as [`Self::time_recorded`] takes it, in turn: what
-    /// changes the GPU's clock meanwhile changes both.
-    fn time_in_turn<F: Fn(&Stream) -> Result<()>>(
+    /// The times of two kinds of work of so many launches each, as [`Self::time_recorded`] takes
+    /// them, in turn: what changes the GPU's clock meanwhile changes both.
+    fn time_in_turn<A: Capturable, B: Capturable>(
         &self,
-        first: F,
-        second: F,
+        (first, second): (A, B),
+        launches: usize,
     ) -> Result<[Option<Timing>; 2]> {
         let runs = self.runs;
         if runs.runs == 0 {
             return Ok([None, None]);
         }
-        let launches = LAUNCHES.min(runs.runs);
-        let mut first = CapturedGraph::new(Launches(first, launches), &self.stream, true);
-        let mut second = CapturedGraph::new(Launches(second, launches), &self.stream, true);
+        let mut first = CapturedGraph::new(first, &self.stream, true);
+        let mut second = CapturedGraph::new(second, &self.stream, true);
         for _ in 0..=runs.warmup.min(2) {
             first.run()?;
             second.run()?;
@@ -171,5 +185,23 @@ pub struct Launches<F>(pub F, pub usize);
 unsafe impl<F: Fn(&Stream) -> Result<R>, R> Capturable for Launches<F> {
     fn enqueue(&mut self, stream: &Stream) -> Result<()> {
         (0..self.1).try_for_each(|_| (self.0)(stream).map(|_| ()))
+    }
+}
+
+/// The same of launches of which a recording has a part in a branch.
+pub struct Forked<F>(pub F, pub usize);
+
+// SAFETY: as of `Launches`.
+unsafe impl<F: Fn(&Stream, Option<&Branch>) -> Result<()>> Capturable for Forked<F> {
+    fn enqueue(&mut self, stream: &Stream) -> Result<()> {
+        (0..self.1).try_for_each(|_| (self.0)(stream, None))
+    }
+
+    fn forks(&self) -> bool {
+        true
+    }
+
+    fn enqueue_forked(&mut self, stream: &Stream, branch: &Branch) -> Result<()> {
+        (0..self.1).try_for_each(|_| (self.0)(stream, Some(branch)))
     }
 }

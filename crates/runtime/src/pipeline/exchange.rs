@@ -3,8 +3,9 @@ Logits between a frame's mask and its memory: the network's on their way to the 
 their way in.
 
 The memory encoder reads the logits where the track step wrote them. A teacher's logits are copied
-over the network's on the object's stream: after the mask kernel and the copy to the host, before
-the memory encoder. The mask and the scores are downloaded on another stream, but from other memory.
+over the network's on the object's stream: after the copy to the host, before the memory encoder.
+The mask kernel reads the network's logits on another stream, so the teacher's wait for it. The mask
+and the scores are downloaded on that stream, but from other memory.
 The captured graphs stay the same, because the memory step is captured apart from the track step and
 reads the same address. Each frame gets two more copies and the host's work on the pinned buffer.
 
@@ -14,7 +15,7 @@ the previous frame was taken.
 
 use anyhow::{Context, Result, ensure};
 
-use cuda::{Gpu, GpuError, Pinned, Stream, View};
+use cuda::{Event, Gpu, GpuError, Pinned, Stream, View};
 use vos::logits::Exchange;
 
 /// Pinned memory for one object's logits, allocated where it is needed.
@@ -42,7 +43,8 @@ impl LogitBuffers {
         Ok(())
     }
 
-    /// Enqueues the copies of frame `t`, 0 for the prompted one, from and to `low`.
+    /// Enqueues the copies of frame `t`, 0 for the prompted one, from and to `low`; it is written
+    /// after `mask_made`.
     ///
     /// # Errors
     /// The teacher has no such frame, or logits of another size.
@@ -51,6 +53,7 @@ impl LogitBuffers {
         exchange: &Exchange<'_>,
         t: usize,
         low: &View,
+        mask_made: &Event,
         stream: &Stream,
     ) -> Result<()> {
         if exchange.save {
@@ -69,6 +72,7 @@ impl LogitBuffers {
         for (to, logit) in buffer.bytes()?.chunks_exact_mut(size_of::<f32>()).zip(logits) {
             to.copy_from_slice(&logit.to_f32().to_le_bytes());
         }
+        stream.wait(mask_made)?;
         Ok(buffer.upload(low.len(), low, stream)?)
     }
 

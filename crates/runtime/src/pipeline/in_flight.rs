@@ -19,13 +19,13 @@ pub struct ObjectEvents {
     pub begun: Option<Event>,
     /// After the prompt or track step.
     pub track_done: Event,
-    /// After the mask kernel.
+    /// Before the mask kernel, on the download's stream. That stream has waited for the step.
+    pub postprocess_begun: Event,
+    /// After the mask kernel: the logits may be overwritten. The download follows.
     pub postprocess_done: Event,
-    /// Before the download.
-    pub download_begun: Event,
     /// The mask lies in host memory.
     pub download_done: Event,
-    /// The memory is written.
+    /// The memory is written. With one frame in flight the mask lies in host memory, too.
     pub memory_done: Event,
     /// The downloaded results.
     pub results: Pinned,
@@ -106,8 +106,8 @@ impl InFlightFrame {
             Ok(ObjectEvents {
                 begun: Some(gpu.event()?),
                 track_done: gpu.event()?,
+                postprocess_begun: gpu.event()?,
                 postprocess_done: gpu.event()?,
-                download_begun: gpu.event()?,
                 download_done: gpu.event()?,
                 memory_done: gpu.event()?,
                 results: Pinned::new(gpu, result_bytes)?,
@@ -164,9 +164,11 @@ impl InFlightFrame {
             };
             let step = if active.t == 0 { Stage::Prompt } else { Stage::Track };
             times.add(step, events.track_done.ms_since(begun)?);
-            times.add(Stage::Postprocess, events.postprocess_done.ms_since(&events.track_done)?);
-            times.add(Stage::Download, events.download_done.ms_since(&events.download_begun)?);
-            times.add(Stage::Memory, events.memory_done.ms_since(&events.postprocess_done)?);
+            let postprocessed = &events.postprocess_done;
+            // Beside the memory.
+            times.add(Stage::Postprocess, postprocessed.ms_since(&events.postprocess_begun)?);
+            times.add(Stage::Download, events.download_done.ms_since(postprocessed)?);
+            times.add(Stage::Memory, events.memory_done.ms_since(&events.track_done)?);
         }
         Ok(times)
     }
@@ -175,7 +177,10 @@ impl InFlightFrame {
     pub fn gpu_ms(&self) -> Result<f64, GpuError> {
         let features = self.encoded.ms_since(&self.begun)?;
         self.active.iter().try_fold(features, |most, active| {
-            Ok(most.max(self.objects[active.object].memory_done.ms_since(&self.begun)?))
+            let ObjectEvents { download_done, memory_done, .. } = &self.objects[active.object];
+            // Where frames overlap, neither waits for the other.
+            let last = memory_done.ms_since(&self.begun)?.max(download_done.ms_since(&self.begun)?);
+            Ok(most.max(last))
         })
     }
 

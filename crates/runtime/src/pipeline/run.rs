@@ -261,20 +261,23 @@ impl<'a> Pass<'a> {
                 _ => within(Stage::Track, || tracked.track(t, set_index, set))?,
             }
             events.track_done.record(&tracked.stream)?;
+
+            // Another stream makes the mask and downloads it while the memory is written. Both read
+            // the logits. The next step overwrites them only after the download: with one frame in
+            // flight the object's stream waits below, else it has waited for `results_read` above.
+            streams.download.wait(&events.track_done)?;
+            events.postprocess_begun.record(&streams.download)?;
             let words = tracked.words(clip.words_bytes)?;
             let non_finite = tracked.non_finite()?;
             within(Stage::Postprocess, || {
-                clip.masks.enqueue(tracked.low(), &words, &non_finite, &tracked.stream)
+                clip.masks.enqueue(tracked.low(), &words, &non_finite, &streams.download)
             })?;
-            events.postprocess_done.record(&tracked.stream)?;
-
-            // Another stream downloads the mask while the memory is written.
-            streams.download.wait(&events.postprocess_done)?;
-            events.download_begun.record(&streams.download)?;
+            events.postprocess_done.record(&streams.download)?;
             let results = tracked.results(clip.words_bytes)?;
             within(Stage::Download, || events.results.download(&results, &streams.download))?;
             events.download_done.record(&streams.download)?;
-            events.logits.enqueue(&span.logits, t, tracked.low(), &tracked.stream)?;
+            let mask_made = &events.postprocess_done;
+            events.logits.enqueue(&span.logits, t, tracked.low(), mask_made, &tracked.stream)?;
             let memory_slot = schedule.write_slots(t).memory;
             within(Stage::Memory, || tracked.memorise(memory_slot, set_index, set))?;
             if overlapping {
@@ -338,6 +341,7 @@ impl<'a> Pass<'a> {
         match options.overlapping() {
             false => {
                 times.time = FrameTime::Latency(ms_between(in_flight.submitted, mask_at));
+                times.mask_beside = true;
             }
             true => {
                 // The host may check late, so the time is that of the device's event.

@@ -77,7 +77,7 @@ pub struct TrackedObject {
     prompt: PromptInput,
     /// The stream of the object's work.
     pub stream: Stream,
-    /// The results were downloaded and may be overwritten.
+    /// The mask was made and downloaded with the results: these and the logits may be overwritten.
     pub results_read: Event,
     /// Each feature set was read and may be overwritten.
     pub features_read: Vec<Event>,

@@ -143,6 +143,9 @@ pub struct FrameTimes {
     /// Another thread encoded the frame, so its encode stage lies outside its time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub encoded_beside: bool,
+    /// The mask was made and downloaded beside the memory step, whose time covers both stages.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mask_beside: bool,
     /// Objects that were tracked on this frame and share its time; none where each is tracked
     /// alone.
     pub objects: Option<usize>,
@@ -157,11 +160,12 @@ pub struct FrameTimes {
 }
 
 impl FrameTimes {
-    /// Whether a stage lies inside the frame's time.
+    /// Whether a stage takes a part of the frame's time that no other stage has.
     pub fn includes(&self, stage: Stage) -> bool {
         match stage {
             Stage::Decode => false,
             Stage::Encode => !self.encoded_beside,
+            Stage::Postprocess | Stage::Download => !self.mask_beside,
             _ => true,
         }
     }

@@ -94,8 +94,8 @@ pub fn mean_gpu_ms(frames: &[FrameTimes]) -> Option<f64> {
     mean(&frames.iter().filter_map(|frame| frame.gpu_ms).collect::<Vec<_>>())
 }
 
-/// Mean over the frames of their latency less the stages inside it, ms. Negative where stages
-/// overlap; `None` where a frame has no stage.
+/// Mean over the frames of their latency less the stages inside it, ms; a stage that another one
+/// covers counts as none. Negative where other stages overlap; `None` where a frame has no stage.
 pub fn mean_residue_ms(frames: &[FrameTimes]) -> Option<f64> {
     let residue = |frame: &FrameTimes| {
         let inside = frame.stages.known().filter(|(stage, _)| frame.includes(*stage));
@@ -179,6 +179,12 @@ mod tests {
         assert_eq!(mean_residue_ms(&frames), Some(1.5));
         frames[1].encoded_beside = true;
         assert_eq!(mean_residue_ms(&frames), Some(2.0), "outside the frame's time");
+        for stage in [Stage::Postprocess, Stage::Download] {
+            frames[1].stages[stage] = Some(0.25);
+        }
+        assert_eq!(mean_residue_ms(&frames), Some(1.75));
+        frames[1].mask_beside = true;
+        assert_eq!(mean_residue_ms(&frames), Some(2.0), "beside the memory");
         assert_eq!((mean_residue_ms(&[]), mean_gpu_ms(&frames)), (None, None));
         frames[1].gpu_ms = Some(5.5);
         assert_eq!(mean_gpu_ms(&frames), Some(5.5));

@@ -7,6 +7,7 @@ without.
 mod drawn;
 mod mlp;
 mod reference;
+mod ways;
 
 use anyhow::Result;
 use half::f16;
@@ -15,16 +16,14 @@ use rayon::prelude::*;
 use super::launches::MODULES;
 use crate::MemoryEncoder;
 use crate::images::Topic as Source;
-use crate::selftest::chain_modes::{self, Chained};
 use crate::selftest::{Bench, Checked, Limits, POISON, Topic, bytes_of, row};
-use cuda::{LaunchMode, Stream, View};
+use cuda::{Branch, Stream, View};
 use drawn::Drawn;
 use reference::Given;
 use vos::bundle::MemoryEncoderShape;
 use vos::bundle::memory_encoder::{DEPTH, LATENTS};
 
 const NAME: &str = "memory encoder";
-const MODES: &str = "memory encoder modes";
 /// Where there are more tokens, and no latents that read all of them, some squares of this side are
 /// looked at: all others cost as much again.
 const WHOLE: usize = 1024;
@@ -105,7 +104,7 @@ pub(crate) const TOPIC: Topic = Topic {
 fn judge(bench: &Bench) {
     // The memory in front of latents.
     let cases = bench.planned(CASES, |case| {
-        let rows = case.frames.len() + mlp::rows(bench, case) + chain_modes::rows(bench);
+        let rows = case.frames.len() + mlp::rows(bench, case) + ways::rows(bench, case);
         (case.shape().tokens() * DEPTH, rows)
     });
     let seed = bench.seed;
@@ -151,7 +150,7 @@ fn judge(bench: &Bench) {
             if let Err(error) = work.give(&frame.given(&low), &bench.stream) {
                 return bench.found(row(NAME, case.name, Err(error)));
             }
-            work.modes(bench, case.name, &drawn);
+            ways::judge(bench, case, &work, &drawn);
         },
     );
 }
@@ -202,29 +201,19 @@ impl Work {
         Ok(self.binary.upload(&binary.to_le_bytes(), stream)?)
     }
 
-    fn enqueue(&self, stream: &Stream) -> Result<()> {
-        let Self { encoder, feat, low, score, binary, memory } = self;
-        encoder.enqueue(feat, low, score, binary, memory, stream)
+    /// As the program does it, where a recording may have a branch.
+    fn enqueue(&self, stream: &Stream, branch: Option<&Branch>) -> Result<()> {
+        self.encoder.enqueue(self.inputs(), &self.memory, stream, branch)
     }
 
-    /// The encoder in each launch mode.
-    fn modes(&self, bench: &Bench, case: &str, drawn: &Drawn) {
-        let (Self { encoder, feat, low, score, binary, memory }, stream) = (self, &bench.stream);
-        let begin = || Ok(memory.fill(POISON, stream)?);
-        let enqueue = |mode: LaunchMode, stream: &Stream| {
-            encoder.enqueue_in([mode; 2], [feat, low, score, binary], memory, stream)
-        };
-        let download = || Ok(memory.download(stream)?);
-        let features = bytes_of(&drawn.feat, |value| value.to_le_bytes());
-        let (begin, enqueue, download) = (&begin, &enqueue, &download);
-        let input = (feat, &features[..]);
-        chain_modes::judge(bench, &Chained { name: MODES, case, input, begin, enqueue, download });
+    fn inputs(&self) -> [&View; 4] {
+        [&self.feat, &self.low, &self.score, &self.binary]
     }
 
     /// Poisons the memory, and makes it.
     fn anew(&self, stream: &Stream) -> Result<Vec<u8>> {
         self.memory.fill(POISON, stream)?;
-        self.enqueue(stream)?;
+        self.enqueue(stream, None)?;
         Ok(self.memory.download(stream)?)
     }
 }
@@ -246,7 +235,7 @@ fn check(
             checked.not_repeated();
         }
     }
-    checked.timing = bench.time_recorded(bench.runs, |stream| work.enqueue(stream))?;
+    checked.timing = bench.time_recorded(bench.runs, |stream| work.enqueue(stream, None))?;
     Ok(checked)
 }
 
