@@ -1,6 +1,6 @@
 /*!
 The memory attention's norms and projections, for any GPU from sm 80 on: what lies in front of each
-attention, and the norms around the MLP (memory_attention_mlp.cu).
+attention, and the norm behind the last layer.
 
   - memory_attention_project: y = norm(x); then R(Wq y + q), R(Wk y + k) and Wv y + v of the
     self-attention, or R(Wq y + q) alone of the attention to the memory bank. x are tokens; tokens
@@ -36,38 +36,11 @@ Grid: ceil(T / tile) x parts of the columns; 1 of memory_attention_norm.
 #include "f16x2.cuh"
 #include "gelu.cuh"
 #include "repvit.cuh"
+#include "memory_attention.cuh"
 
 // ---- norm ----
 
-constexpr int COLUMNS = 256;          // of a token
-constexpr int PARTNER = COLUMNS / 2;  // from a column to the other of its pair
-constexpr float NORM_EPSILON = 1e-5f;
 constexpr int NORM_THREADS = 256, NORM_TOKENS = NORM_THREADS / 32;
-
-__device__ __forceinline__ float sum_of_lanes(float x) {
-#pragma unroll
-    for (int mask = 1; mask < 32; mask *= 2) x += from_lane(x, mask);
-    return x;
-}
-/// A lane's eight columns of a row, normalised.
-__device__ __forceinline__ void normalize(float2 (&x)[4], const float2 (&weight)[4],
-                                          const float2 (&bias)[4]) {
-    float mean = 0.0f, square = 0.0f;
-#pragma unroll
-    for (int i = 0; i < 4; i++) mean += x[i].x + x[i].y;
-    mean = sum_of_lanes(mean) * (1.0f / COLUMNS);
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        x[i].x -= mean, x[i].y -= mean;
-        square += x[i].x * x[i].x + x[i].y * x[i].y;
-    }
-    float scale = rsqrtf(sum_of_lanes(square) * (1.0f / COLUMNS) + NORM_EPSILON);
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        x[i].x = fmaf(x[i].x * scale, weight[i].x, bias[i].x);
-        x[i].y = fmaf(x[i].y * scale, weight[i].y, bias[i].y);
-    }
-}
 
 /// y = norm(x), [tokens, 256] both. A warp has a token, a lane columns 4 lane to 4 lane + 3 of each
 /// half.

@@ -145,7 +145,7 @@ fn a_fault_in_the_mask_decoder_is_found() {
     }
 }
 
-/// Faults in a norm, a rotation, a sum, and in both matmuls of an MLP.
+/// Faults in a norm, a rotation, a sum, in parts that are joined, and in both matmuls of an MLP.
 #[test]
 fn a_fault_in_the_memory_attention_is_found() {
     let Some(fakes) = shared() else { return };
@@ -153,6 +153,9 @@ fn a_fault_in_the_memory_attention_is_found() {
         ("attention_norm_has_no_bias", "queries"),
         ("attention_turns_rows_as_columns", "queries"),
         ("attention_forgets_positions", "tokens"),
+        ("tail_forgets_a_parts_scale", "sum"),
+        ("tail_forgets_later_parts", "sum"),
+        ("tail_forgets_the_residual", "sum"),
         ("attention_mlp_has_no_relu", "tokens"),
         ("attention_forgets_the_residual", "tokens"),
         ("hopper_norm_has_no_bias", "queries"),

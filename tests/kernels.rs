@@ -154,9 +154,11 @@ fn large_cases_can_be_left_out_and_are_counted() {
     // 4 x 4 tokens, a row for each piece; one more of those with an MLP, and of those with a
     // projection, for Hopper's.
     let (layers, attended) = of("memory-attention", "5000", "0");
-    // A piece in both launch modes, and a whole layer twice.
+    // The end of an attention to the bank: whole in two ways, and in parts. A piece in both launch
+    // modes, and a whole layer twice. That end behind its attention and in a layer, in two ways each.
+    let tail = ["memory attention tail"; 5];
     let modes = [&["memory attention modes"; 2][..], &["memory attention layer modes"; 4]].concat();
-    assert_eq!(layers, [&["memory attention"; 9][..], &modes].concat());
+    assert_eq!(layers, [&["memory attention"; 9][..], &tail, &modes, &tail[..4]].concat());
     // Two small trunks, each also in both launch modes; on Hopper other kernels compute blocks of
     // one of them.
     let (trunks, repvits) = of("repvit", "128000", "1");

@@ -107,7 +107,7 @@ fn kernels_between_the_attentions_give_the_masks_of_the_whole() {
     let iou = setting.against_cpu("latency");
     assert!(iou > 0.98, "{iou}");
     let log = fs::read_to_string(&log).unwrap();
-    for kernel in ["project", "norm", "mlp_up", "residual"] {
+    for kernel in ["project", "cross_tail", "norm", "mlp_up", "residual"] {
         assert!(log.contains(&format!("memory_attention_{kernel}")), "{kernel}");
     }
     let backend = column(&setting.path("latency").join("sav_benchmark_summary.csv"), "backend");

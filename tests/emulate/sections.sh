@@ -123,7 +123,7 @@ wrong neck.cu.neck neck_upsamples_another_line 'above[i / 8][0][line / 2]' 'abov
 wrong neck.cu.neck neck_reads_the_first_span_alone 'step / SPAN_STEPS<T>()' 0
 wrong neck.cu.neck neck_adds_up_one_part_alone 'part * (SQUARE_ACROSS * OWN * SUMS)' 0
 wrong repvit.cu.gemm repvit_forgets_a_part_of_the_depth 'PARTS > 1' false
-wrong memory_attention.cu.norm attention_norm_has_no_bias 'bias[i].x' 0.0f
+wrong memory_attention.cuh.norm attention_norm_has_no_bias 'bias[i].x' 0.0f
 wrong memory_attention.cu.projection attention_turns_rows_as_columns 'column < TURNING' 'column >= TURNING'
 wrong memory_attention.cu.projection attention_forgets_positions \
     'load_halves(p.added + from)' 'make_uint2(0, 0)'
@@ -131,6 +131,10 @@ wrong memory_attention_project_hopper.cu.projection hopper_norm_has_no_bias 'bia
 wrong memory_attention_project_hopper.cu.projection hopper_turns_rows_as_columns \
     '(from + group) % UNITS_OF_SECTION == 0' '(from + group) % UNITS_OF_SECTION != 0'
 wrong memory_attention_project_hopper.cu.projection hopper_forgets_positions 'positions[i].x' 0
+wrong memory_attention_tail.cu.tail tail_forgets_a_parts_scale '::power_of_two(stat[i].x - top)' 1.0f
+wrong memory_attention_tail.cu.tail tail_forgets_later_parts 'from >= p.parts' true
+wrong memory_attention_tail.cu.tail tail_forgets_the_residual \
+    'load_halves(p.residual + within(p, first + n * 8 + (lane >> 2)) * COLUMNS + own)' 'make_uint2(0, 0)'
 wrong memory_attention_mlp.cu.gemm attention_mlp_has_no_relu 'fmaxf(x, 0.0f)' x
 wrong memory_attention_mlp.cu.gemm attention_forgets_the_residual \
     'load_halves(p.residual + token * p.columns + own + t * TILE)' 'make_uint2(0, 0)'

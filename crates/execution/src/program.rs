@@ -16,8 +16,8 @@ use super::bound_engine::{DeviceTensor, SharedEngine, TensorDesc};
 use cuda::Element;
 use cuda::{Branch, Capturable, Stream, View};
 use kernels::{
-    Attention, BankState, Chain, ImageEncoder, MaskDecoder, MaskDecoderOutputs, MemoryAttention,
-    MemoryAttentionPiece, MemoryEncoder, MemoryKeyProj, Trunk,
+    Attended, Attention, BankState, Chain, ImageEncoder, MaskDecoder, MaskDecoderOutputs,
+    MemoryAttention, MemoryAttentionPiece, MemoryEncoder, MemoryKeyProj, Trunk,
 };
 
 /// One operation.
@@ -60,7 +60,7 @@ pub enum Op {
         /// Bias that masks empty slots, where there are any.
         bias: Option<View>,
         /// The result.
-        output: View,
+        output: Attended,
     },
     /// What lies between two attentions of a track step, in place of a segment's engine.
     MemoryAttention {
@@ -71,7 +71,7 @@ pub enum Op {
         /// Tokens or features, as [`MemoryAttention::enqueue`] takes them.
         x: View,
         /// The result of the attention before; none of the first.
-        attended: Option<View>,
+        attended: Option<Attended>,
         /// The tokens behind it.
         y: View,
         /// Queries, keys and values of the attention that follows; none of the last.

@@ -55,7 +55,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail, ensure};
 
 pub use attention::{
-    Attention, AttentionKernels, AttentionShape, AttentionUse, HEAD, Values, WIDEST_HEAD,
+    Attended, Attention, AttentionKernels, AttentionShape, AttentionUse, HEAD, Parts, Values,
+    WIDEST_HEAD,
 };
 pub use bank::BankState;
 pub use gemm::{GemmKernels, GemmLayerNormKernels, GemmLayerNormOperands};

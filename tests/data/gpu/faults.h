@@ -31,6 +31,7 @@
     X(attention_turns_rows_as_columns) \
     X(attention_forgets_positions) \
     X(hopper_norm_has_no_bias) X(hopper_turns_rows_as_columns) X(hopper_forgets_positions) \
+    X(tail_forgets_a_parts_scale) X(tail_forgets_later_parts) X(tail_forgets_the_residual) \
     X(attention_mlp_has_no_relu) \
     X(attention_forgets_the_residual) \
     X(hopper_mlp_has_no_relu) \

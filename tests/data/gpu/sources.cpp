@@ -49,6 +49,10 @@ namespace memory_attention {
 #include "../../emulate/memory_attention.h"
 #include "memory_attention.cu.instances"
 }  // namespace memory_attention
+namespace memory_attention_tail {
+#include "../../emulate/memory_attention_tail.h"
+#include "memory_attention_tail.cu.instances"
+}  // namespace memory_attention_tail
 namespace memory_attention_mlp {
 #include "../../emulate/memory_attention_mlp.h"
 #include "memory_attention_mlp.cu.instances"
@@ -111,6 +115,7 @@ static const Kernel KERNELS[] = {
     SOURCE(latent_windows, perceiver_2d_window_attn),
     SOURCE(memory_attention, memory_attention_project),
     SOURCE(memory_attention, memory_attention_norm),
+    SOURCE(memory_attention_tail, memory_attention_cross_tail),
     SOURCE(memory_attention_mlp, memory_attention_mlp_up),
     SOURCE(memory_attention_mlp, memory_attention_residual),
     SOURCE(repvit, repvit_sums),

@@ -8,12 +8,13 @@ keeps them on the chip; `cuda/attention_cluster_hopper.cu` does so with Hopper's
 clusters of two blocks.
 
 The keys are split into as many parts as keep the whole GPU busy, and a second kernel combines the
-parts. Combining in each row's last block saves that launch and was slower in every measurement
-(docs/explanation/kernels.md).
+parts, or who reads them ([`Attended`]). Combining in each row's last block saves that launch and
+was slower in every measurement (docs/explanation/kernels.md).
 */
 
 mod kernels;
 mod loaded;
+mod parts;
 mod selftest;
 mod splits;
 
@@ -25,12 +26,13 @@ use crate::kernel::{Chain, arguments};
 use crate::{blocks, int, need_exactly};
 use cuda::module::{Function, Launch};
 use cuda::tensor_map::TensorMap;
-use cuda::{Gpu, LaunchMode, MemoryTag, Stream, View};
+use cuda::{Gpu, LaunchMode, Stream, View};
 use kernels::CLUSTER;
 use loaded::Pair;
 use splits::{combine_cost, splits};
 
 pub use loaded::{AttentionKernels, AttentionUse};
+pub use parts::{Attended, Parts};
 pub(crate) use selftest::{TOPIC, compare};
 
 /// Columns of queries and keys of the memory attention.
@@ -104,12 +106,6 @@ pub struct Attention {
     parts: Option<Parts>,
 }
 
-#[derive(Debug)]
-struct Parts {
-    results: View,
-    sums: View,
-}
-
 impl Attention {
     /// Chooses the number of parts and takes memory for them.
     ///
@@ -137,14 +133,7 @@ impl Attention {
         let splits = splits(pair.resident, rows * objects, tiles, combine);
         let parts = match splits {
             1 => None,
-            _ => {
-                let scratch = gpu.tagged(MemoryTag::Scratch);
-                let lines = objects * splits * queries;
-                Some(Parts {
-                    results: View::new(&scratch, 4 * lines * pair.padded)?,
-                    sums: View::new(&scratch, 8 * lines)?,
-                })
-            }
+            _ => Some(Parts::new(gpu, splits, objects * queries, pair.padded)?),
         };
         let grid = (blocks(rows, 1)?, blocks(splits, 1)?, blocks(objects, 1)?);
         Ok(Self { pair, shape, grid, parts })
@@ -158,6 +147,11 @@ impl Attention {
     /// Into how many parts the keys are cut.
     pub fn splits(&self) -> u32 {
         self.grid.1
+    }
+
+    /// What its reader takes that can join parts: those where there are several, else `out`.
+    pub fn apart(&self, out: &View) -> Attended {
+        self.parts.clone().map_or_else(|| Attended::Whole(out.clone()), Attended::Parts)
     }
 
     /// The kernel's name, without a bias or with one.
@@ -182,7 +176,7 @@ impl Attention {
         &self,
         operands: [&View; 3],
         bias: Option<&View>,
-        out: &View,
+        out: &Attended,
         chain: &Chain<'_>,
     ) -> Result<()> {
         let early = self.shape.queries >= EARLY_QUERIES;
@@ -195,7 +189,7 @@ impl Attention {
         &self,
         [q, k, v]: [&View; 3],
         bias: Option<&View>,
-        out: &View,
+        out: &Attended,
         chain: &Chain<'_>,
     ) -> Result<()> {
         let AttentionShape { objects, queries, keys, values } = self.shape;
@@ -213,7 +207,11 @@ impl Attention {
         need_exactly(q, F16 * objects * queries * width, 16, "'q'")?;
         need_exactly(k, F16 * objects * keys * width, 16, "'k'")?;
         need_exactly(v, F16 * objects * keys * columns, 16, "'v'")?;
-        need_exactly(out, F16 * objects * queries * columns, 16, "'o'")?;
+        let out = out.whole();
+        match out {
+            Some(out) => need_exactly(out, F16 * objects * queries * columns, 16, "'o'")?,
+            None => ensure!(self.parts.is_some(), "the attention is in one part"),
+        }
         if let Some(bias) = bias {
             need_exactly(bias, 4 * keys, 4, "'bias'")?;
         }
@@ -248,7 +246,7 @@ impl Attention {
             out_head: depth,
         };
         let chain = Chain::begin(stream, LaunchMode::Ordered);
-        self.launch([qkv, &k, &v], None, out, &rows, &chain)
+        self.launch([qkv, &k, &v], None, Some(out), &rows, &chain)
     }
 
     /// Boxes of q, k and v as the clusters' kernels load them: all queries of a block, the keys of a
@@ -270,18 +268,18 @@ impl Attention {
         ])
     }
 
-    /// The launches, of tensors that were measured.
+    /// The launches, of tensors that were measured. Without `out` the parts stay apart.
     fn launch(
         &self,
         [q, k, v]: [&View; 3],
         bias: Option<&View>,
-        out: &View,
+        out: Option<&View>,
         rows: &Rows,
         chain: &Chain<'_>,
     ) -> Result<()> {
         let AttentionShape { objects, queries, keys, values } = self.shape;
         let parts = self.parts.as_ref();
-        let (results, sums) = (parts.map(|all| &all.results), parts.map(|all| &all.sums));
+        let (results, sums) = (parts.map(|all| &all.results), parts.map(|all| &all.stats));
         let m = int(queries, "the number of queries")?;
         let n = int(keys, "the number of keys")?;
         let columns = int(values.columns(), "the columns of a head")?;
@@ -301,7 +299,7 @@ impl Attention {
                 Map(k),
                 Map(v),
                 View(bias),
-                View(out),
+                Optional(out),
                 Optional(results),
                 Optional(sums),
                 Ints[2]([m, n]),
@@ -311,7 +309,7 @@ impl Attention {
                 Map(q),
                 Map(k),
                 Map(v),
-                View(out),
+                Optional(out),
                 Optional(results),
                 Optional(sums),
                 Ints[2]([m, n]),
@@ -320,7 +318,7 @@ impl Attention {
                 ["attention_cross", "attention_self"];
                 Views[3]([q, k, v]),
                 Optional(bias),
-                View(out),
+                Optional(out),
                 Optional(results),
                 Optional(sums),
                 Ints[2]([m, n]),
@@ -330,7 +328,7 @@ impl Attention {
                 Map(q),
                 Map(k),
                 Map(v),
-                View(out),
+                Optional(out),
                 Optional(results),
                 Optional(sums),
                 Ints[5]([m, n, columns, out_row, out_head]),
@@ -339,7 +337,7 @@ impl Attention {
                 ["attention_heads_*"];
                 Views[3]([q, k, v]),
                 Optional(bias),
-                View(out),
+                Optional(out),
                 Optional(results),
                 Optional(sums),
                 Ints[8]([m, n, columns, row, query_head, key_head, out_row, out_head]),
@@ -348,15 +346,16 @@ impl Attention {
         let launch = Launch { grid: self.grid, threads: self.pair.kind.threads };
         // SAFETY: the arguments are the kernel's own; the tensors were measured by the callers and
         // hold all rows that `rows` leads to, or the maps were made to fit them. `parts` has a
-        // result and a sum for each part of each query, wherever there is more than one part.
+        // result and a sum for each part of each query, wherever there is more than one part. Only
+        // without parts does the kernel write `out`.
         unsafe { chain.launch(attends, launch, &args) }?;
-        if let Some(parts) = &self.parts {
+        if let (Some(parts), Some(out)) = (&self.parts, out) {
             let all = objects * queries;
             let all_rows = int(all, "the number of queries")?;
             let count = int(self.grid.1 as usize, "the number of parts")?;
             let args = arguments!(
                 ["attention_combine_*"];
-                Views[3]([&parts.results, &parts.sums, out]),
+                Views[3]([&parts.results, &parts.stats, out]),
                 Ints[6]([all_rows, m, count, columns, out_row, out_head]),
             );
             let grid = (blocks(all * self.pair.padded / 4, COMBINE_THREADS as usize)?, 1, 1);

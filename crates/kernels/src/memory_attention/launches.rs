@@ -3,11 +3,12 @@ The launches of a memory attention. Views are measured before: those of a frame 
 enqueued, weights where they are loaded, and the scratch is made for the shape.
 */
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use super::hopper::ProjectOperands;
-use super::weights::Product;
-use super::{HIDDEN, MemoryAttention, WIDTH};
+use super::weights::{Layer, Product};
+use super::{HIDDEN, MEMORY, MemoryAttention, WIDTH};
+use crate::attention::Attended;
 use crate::constants::constant;
 use crate::device_weights::Affine;
 use crate::images::Topic;
@@ -15,13 +16,16 @@ use crate::kernel::{Chain, Kernel, Modules, arguments};
 use crate::{blocks, int};
 use cuda::{Gpu, View};
 
-pub(super) const MODULES: [Topic; 2] = [Topic::MemoryAttention, Topic::MemoryAttentionMlp];
+pub(super) const MODULES: [Topic; 3] =
+    [Topic::MemoryAttention, Topic::MemoryAttentionTail, Topic::MemoryAttentionMlp];
 
 const PROJECT_SHARED: u32 = constant!(MemoryAttention, "PROJECT_SHARED");
 const PROJECT_TOKENS: usize = constant!(MemoryAttention, "PROJECT_TOKENS") as usize;
 /// Pairs of tiles of a query, a key or a value: no block has fewer.
 const PAIRED: usize = constant!(MemoryAttention, "PAIRED") as usize;
 const NORM_TOKENS: usize = constant!(MemoryAttention, "NORM_TOKENS") as usize;
+const TAIL_SHARED: u32 = constant!(MemoryAttentionTail, "TAIL_SHARED");
+const TAIL_TOKENS: usize = constant!(MemoryAttentionTail, "TAIL_TOKENS") as usize;
 const UP_SHARED: u32 = constant!(MemoryAttentionMlp, "UP_SHARED");
 const UP_COLUMNS: usize = constant!(MemoryAttentionMlp, "UP_COLUMNS") as usize;
 const RESIDUAL_SHARED: u32 = constant!(MemoryAttentionMlp, "RESIDUAL_SHARED");
@@ -32,6 +36,7 @@ const TALL: usize = constant!(MemoryAttentionMlp, "TALL") as usize;
 pub(super) struct Kernels {
     project: Kernel,
     norm: Kernel,
+    tail: Kernel,
     up: Kernel,
     residual: Kernel,
     multiprocessors: usize,
@@ -47,6 +52,7 @@ impl Kernels {
         Ok(Self {
             project: modules.kernel("memory_attention_project", PROJECT_SHARED)?,
             norm: modules.kernel("memory_attention_norm", 0)?,
+            tail: modules.kernel("memory_attention_cross_tail", TAIL_SHARED)?,
             up: modules.kernel("memory_attention_mlp_up", UP_SHARED)?,
             residual: modules.kernel("memory_attention_residual", RESIDUAL_SHARED)?,
             multiprocessors: gpu.multiprocessors()? as usize,
@@ -140,6 +146,45 @@ impl MemoryAttention {
         let grid = (blocks(self.tokens(), NORM_TOKENS)?, 1, 1);
         // SAFETY: the arguments are the kernel's own; x and y have all tokens.
         unsafe { self.kernels.norm.launch(grid, &args, chain) }
+    }
+
+    /// The end of a layer's attention to the bank: `self.sum` = x + memory Wᵀ + b of the joined
+    /// parts, and `self.normed`, the norm in front of the MLP.
+    pub(super) fn end_attention(
+        &self,
+        layer: &Layer,
+        x: &View,
+        memory: &Attended,
+        chain: &Chain<'_>,
+    ) -> Result<()> {
+        if self.in_three {
+            let whole = memory.whole().context("an attention's parts are not joined")?;
+            self.add_product(whole, (&layer.value, MEMORY), x, &self.sum, chain)?;
+            return self.normalize(&self.sum, &layer.norm3, &self.normed, chain);
+        }
+        let (whole, parts) = match memory {
+            Attended::Whole(whole) => (Some(whole), None),
+            Attended::Parts(parts) => (None, Some(parts)),
+        };
+        let args = arguments!(
+            ["memory_attention_cross_tail"];
+            Optional(parts.map(|parts| &parts.results)),
+            Optional(parts.map(|parts| &parts.stats)),
+            Optional(whole),
+            View(&layer.packed_value),
+            View(&layer.value.bias),
+            View(x),
+            View(&layer.norm3.weight),
+            View(&layer.norm3.bias),
+            View(&self.sum),
+            View(&self.normed),
+            I32(int(self.tokens(), "the number of tokens")?),
+            I32(int(parts.map_or(1, |parts| parts.count), "the number of parts")?),
+        );
+        let grid = (blocks(self.tokens(), TAIL_TOKENS)?, 1, 1);
+        // SAFETY: the arguments are the kernel's own. What was attended to is whole, or in several
+        // parts, which were measured in `enqueue` like x; the rest is scratch and weights.
+        unsafe { self.kernels.tail.launch(grid, &args, chain) }
     }
 
     /// The MLP's hidden columns of normalised tokens.

@@ -1,6 +1,6 @@
 /*!
 What lies between the attentions of a segmented track step (`cuda/memory_attention.cu`,
-`cuda/memory_attention_mlp.cu`; on Hopper `cuda/mlp_hopper.cu` and
+`cuda/memory_attention_tail.cu`, `cuda/memory_attention_mlp.cu`; on Hopper `cuda/mlp_hopper.cu` and
 `cuda/memory_attention_project_hopper.cu`), in place of the engines of its segments.
 
 ```text
@@ -20,6 +20,7 @@ mod weights;
 
 use anyhow::{Context, Result, bail};
 
+use super::attention::Attended;
 use super::kernel::Chain;
 use super::mlp::{Activation, HopperMlp, MlpOperands};
 use super::{int, need_exactly};
@@ -58,6 +59,8 @@ pub struct MemoryAttention {
     hopper_mlp: Option<HopperMlp>,
     /// Hopper's norm and projection.
     hopper_project: Option<HopperProjection>,
+    /// An attention to the bank is whole, and ends in kernels of their own: for comparison.
+    in_three: bool,
     weights: Weights,
     /// Tokens behind an attention to the bank; their norm; the MLP's hidden columns.
     sum: View,
@@ -89,6 +92,7 @@ impl MemoryAttention {
             kernels: Kernels::load(gpu)?,
             hopper_mlp,
             hopper_project: HopperProjection::load_if_useful(gpu, tokens),
+            in_three: false,
             weights: Weights::load(gpu, shape, weights, stream)?,
             sum: halves(WIDTH)?,
             normed: halves(WIDTH)?,
@@ -120,10 +124,11 @@ impl MemoryAttention {
     }
 
     /// Enqueues a piece, of `x` f16 `[tokens, 256]`, or of the features f16 `[256, tokens]`, and
-    /// what was `attended` to, f16 `[tokens, 256]` of self-attention or `[tokens, 64]` of the bank.
+    /// what was `attended` to: whole f16 `[tokens, 256]` of self-attention, or `[tokens, 64]` of the
+    /// bank, whole or in parts.
     /// `y` f16 `[tokens, 256]` are the next piece's x, which must not be this one's. `projected` f16
     /// `[3, tokens, 256]` are queries, keys and values; of [`MemoryAttentionPiece::Query`] queries
-    /// alone. 1 launch; with an MLP 5, or 4 where Hopper's MLP serves. May be recorded. Early
+    /// alone. 1 launch; with an MLP 4, or 3 where Hopper's MLP serves. May be recorded. Early
     /// launches where Hopper's MLP serves.
     ///
     /// # Errors
@@ -133,12 +138,12 @@ impl MemoryAttention {
         &self,
         piece: MemoryAttentionPiece,
         x: &View,
-        attended: Option<&View>,
+        attended: Option<&Attended>,
         y: &View,
         projected: Option<&View>,
         chain: &Chain<'_>,
     ) -> Result<()> {
-        self.enqueue_in(piece, [x, y], [attended, projected], &chain.in_mode(self.mode()))
+        self.enqueue_in(piece, [x, y], (attended, projected), &chain.in_mode(self.mode()))
     }
 
     /// When its kernels start, unless the caller says. On an H200 early launches are faster with
@@ -152,16 +157,16 @@ impl MemoryAttention {
         &self,
         piece: MemoryAttentionPiece,
         [x, y]: [&View; 2],
-        [attended, projected]: [Option<&View>; 2],
+        (attended, projected): (Option<&Attended>, Option<&View>),
         chain: &Chain<'_>,
     ) -> Result<()> {
         let row = HALF * self.tokens();
         need_exactly(x, row * WIDTH, ALIGNMENT, "the tokens")?;
         need_exactly(y, row * WIDTH, ALIGNMENT, "the next tokens")?;
-        let attended = |columns: usize| -> Result<&View> {
-            let view = attended.context("nothing was attended to")?;
-            need_exactly(view, row * columns, ALIGNMENT, "what was attended to")?;
-            Ok(view)
+        let attended = |columns: usize| -> Result<&Attended> {
+            let attended = attended.context("nothing was attended to")?;
+            attended.check(self.tokens(), columns)?;
+            Ok(attended)
         };
         let projected = |sections: usize| -> Result<&View> {
             let view = projected.context("there is no place for queries")?;
@@ -176,7 +181,8 @@ impl MemoryAttention {
             }
             MemoryAttentionPiece::Query(at) => {
                 let Layer { norm2, query, .. } = self.layer(at)?;
-                let added = [x, attended(WIDTH)?, y];
+                let whole = attended(WIDTH)?.whole();
+                let added = [x, whole.context("a self-attention's parts are not joined")?, y];
                 self.project(Source::Sums(added), (norm2, query, 1), projected(1)?, chain)
             }
             MemoryAttentionPiece::Finish(at) => {
@@ -206,12 +212,11 @@ impl MemoryAttention {
         &self,
         layer: &Layer,
         x: &View,
-        memory: &View,
+        memory: &Attended,
         y: &View,
         chain: &Chain<'_>,
     ) -> Result<()> {
-        self.add_product(memory, (&layer.value, MEMORY), x, &self.sum, chain)?;
-        self.normalize(&self.sum, &layer.norm3, &self.normed, chain)?;
+        self.end_attention(layer, x, memory, chain)?;
         if let Some(mlp) = &self.hopper_mlp {
             let operands = MlpOperands {
                 tokens: self.tokens(),

@@ -5,12 +5,14 @@ the order in which `memory_attention_project` reads them.
 
 use anyhow::{Context, Result};
 
-use super::{HALF, WIDTH};
+use super::{HALF, MEMORY, WIDTH};
 use crate::constants::constant;
 use crate::device_weights::{Affine, DeviceWeights};
 use crate::repvit::packed;
 use cuda::{Gpu, Stream, View};
-use vos::bundle::{FusedPart, MemoryAttentionPart, MemoryAttentionShape, MemoryAttentionWeights};
+use vos::bundle::{
+    FileTensor, FusedPart, MemoryAttentionPart, MemoryAttentionShape, MemoryAttentionWeights,
+};
 
 const TILE: usize = constant!(MemoryAttention, "TILE") as usize;
 /// From a column to the other of its pair.
@@ -31,7 +33,9 @@ pub(super) struct Layer {
     pub qkv: Product,
     pub norm2: Affine,
     pub query: Product,
+    /// Row by row, and packed with the same bias.
     pub value: Affine,
+    pub packed_value: View,
     pub norm3: Affine,
     pub up: Affine,
     pub down: Affine,
@@ -56,21 +60,25 @@ impl Weights {
         file: &MemoryAttentionWeights,
         stream: &Stream,
     ) -> Result<Self> {
-        let is_packed = |name: &str| name.ends_with(".qkv") || name.ends_with(".query");
+        let is_projection = |name: &str| name.ends_with(".qkv") || name.ends_with(".query");
         let tensors = MemoryAttentionPart::tensors(&shape);
         // Those in another order first: views of them must live as long as the upload.
-        let packed = tensors.iter().filter(|tensor| is_packed(&tensor.name)).map(|tensor| {
-            let columns = tensor.shape.first().copied().unwrap_or(0);
-            Ok((tensor.name.clone(), in_pairs(file.get(&tensor.name)?, columns)))
-        });
-        let packed = packed.collect::<Result<Vec<(String, Vec<u8>)>>>()?;
-        let mut all: Vec<(String, &[u8])> = Vec::new();
-        for tensor in &tensors {
-            let own = packed.iter().find(|(name, _)| *name == tensor.name);
-            let bytes = own.map_or_else(|| file.get(&tensor.name), |(_, bytes)| Ok(bytes))?;
-            all.push((tensor.name.clone(), bytes));
-            if own.is_some() && gpu.runs_hopper_kernels() {
-                all.push((rows_of(&tensor.name), file.get(&tensor.name)?));
+        let mut ordered: Vec<(String, Vec<u8>)> = Vec::new();
+        for FileTensor { name, shape, .. } in &tensors {
+            let columns = shape.first().copied().unwrap_or(0);
+            if is_projection(name) {
+                ordered.push((name.clone(), in_pairs(file.get(name)?, columns)));
+            } else if name.ends_with(".value") {
+                ordered.push((packed_of(name), packed(file.get(name)?, columns, MEMORY, 1)));
+            }
+        }
+        let mut all: Vec<(String, &[u8])> =
+            ordered.iter().map(|(name, bytes)| (name.clone(), bytes.as_slice())).collect();
+        for FileTensor { name, .. } in &tensors {
+            if !is_projection(name) {
+                all.push((name.clone(), file.get(name)?));
+            } else if gpu.runs_hopper_kernels() {
+                all.push((rows_of(name), file.get(name)?));
             }
         }
         DeviceWeights::upload(gpu, &all, stream)
@@ -93,6 +101,7 @@ impl Weights {
                 norm2: norm("norm2")?,
                 query: projection("query")?,
                 value: product("value")?,
+                packed_value: weights.one(&packed_of(&name("value")))?,
                 norm3: norm("norm3")?,
                 up: product("up")?,
                 down: product("down")?,
@@ -110,6 +119,11 @@ impl Weights {
 /// The name of a projection's weight as the file has it, beside the packed one.
 fn rows_of(name: &str) -> String {
     format!("{name}_rows")
+}
+
+/// The name of a packed weight beside the one as the file has it.
+fn packed_of(name: &str) -> String {
+    format!("{name}_packed")
 }
 
 /// A weight f16 `[columns, 256]` with tiles of columns by turns with those 128 behind, packed.

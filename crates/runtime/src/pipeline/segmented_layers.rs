@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use super::bound::{allocate_for, tensor_of};
 use cuda::{Gpu, MemoryTag, View};
 use execution::{DeviceTensor, Op, Program, SharedEngine, TensorDesc};
-use kernels::{HEAD, MemoryAttention, Values};
+use kernels::{Attended, Attention, HEAD, MemoryAttention, Values};
 use tensorrt::DataType;
 
 /// The attention between two segments.
@@ -162,6 +162,14 @@ impl Layers {
         })
     }
 
+    /// Where the attention to the bank leaves its result: `out`, or the parts that kernels join.
+    pub fn bank_result(&self, attention: &Attention, out: &View) -> Attended {
+        match self {
+            Self::Engines(_) => Attended::Whole(out.clone()),
+            Self::Kernels(_) => attention.apart(out),
+        }
+    }
+
     /// Segment or piece `at`, after what was `attended` to, in front of the attention that
     /// `follows`. `tensors`: features and outputs.
     ///
@@ -171,7 +179,7 @@ impl Layers {
         &self,
         at: usize,
         own: &LayerTensors,
-        attended: Option<DeviceTensor>,
+        attended: Option<Attended>,
         follows: Option<&AttentionBetween>,
         tensors: &[(&'static str, DeviceTensor)],
     ) -> Result<Op> {
@@ -181,7 +189,11 @@ impl Layers {
             Self::Engines(segments) => {
                 let mut all = tensors.to_vec();
                 all.extend([("x", x.clone()), ("y", y.clone())]);
-                all.extend(attended.map(|placed| ("o", placed)));
+                if let Some(attended) = attended {
+                    let whole =
+                        attended.whole().context("an engine takes no attention in parts")?;
+                    all.push(("o", DeviceTensor { view: whole.clone(), dtype: DataType::Half }));
+                }
                 for (name, placed) in [("q", &own.query), ("k", &own.key), ("v", &own.value)] {
                     all.push((name, placed.clone()));
                 }
@@ -193,7 +205,7 @@ impl Layers {
             kernels: Rc::clone(kernels),
             piece: *kernels.pieces().get(at).context("there is no such piece")?,
             x: if at == 0 { feat()? } else { x.view.clone() },
-            attended: attended.map(|placed| placed.view),
+            attended,
             y: y.view.clone(),
             projected: match follows {
                 Some(AttentionBetween::SelfAttention) => own.projected.clone(),

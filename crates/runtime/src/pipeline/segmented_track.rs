@@ -20,7 +20,7 @@ use crate::engine::fill_levels;
 use cuda::{Gpu, MemoryTag, View};
 use execution::{DeviceTensor, Op, Program, SharedEngine, TensorDesc};
 use kernels::{
-    Attention, AttentionKernels, AttentionShape, HEAD, MaskDecoder, MaskDecoderOutputs,
+    Attended, Attention, AttentionKernels, AttentionShape, HEAD, MaskDecoder, MaskDecoderOutputs,
     MemoryKeyProj, Values,
 };
 use tensorrt::DataType;
@@ -226,7 +226,7 @@ impl SegmentedTrack {
         bias: Option<&View>,
         tensors: &[(&'static str, DeviceTensor)],
     ) -> Result<Vec<Op>> {
-        let (mut ops, mut attended) = (Vec::new(), None::<DeviceTensor>);
+        let (mut ops, mut attended) = (Vec::new(), None::<Attended>);
         let own = &self.tensors;
         for at in 0..self.layers.len() {
             let follows = self.attentions.get(at);
@@ -234,23 +234,22 @@ impl SegmentedTrack {
             let Some(gap) = follows else { continue };
             let (attention, k, v, bias, output) = match gap {
                 AttentionBetween::SelfAttention => {
-                    (&self.self_attention, &own.key.view, &own.value.view, None, &own.self_output)
+                    let output = Attended::Whole(own.self_output.view.clone());
+                    (&self.self_attention, &own.key.view, &own.value.view, None, output)
                 }
-                AttentionBetween::CrossAttention(layer) => (
-                    &self.cross_attention,
-                    &self.bank_keys[*layer].view,
-                    values,
-                    bias,
-                    &own.cross_output,
-                ),
+                AttentionBetween::CrossAttention(layer) => {
+                    let (attention, keys) = (&self.cross_attention, &self.bank_keys[*layer].view);
+                    let output = self.layers.bank_result(attention, &own.cross_output.view);
+                    (attention, keys, values, bias, output)
+                }
             };
             ops.push(Op::Attention {
                 attention: Rc::clone(attention),
                 inputs: [&own.query.view, k, v].map(View::clone),
                 bias: bias.cloned(),
-                output: output.view.clone(),
+                output: output.clone(),
             });
-            attended = Some(output.clone());
+            attended = Some(output);
         }
         if let Some(decoder) = &self.decoder {
             let of = |name: &str| find(tensors, name);

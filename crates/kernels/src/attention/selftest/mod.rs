@@ -16,7 +16,7 @@ use rayon::prelude::*;
 use zerocopy::IntoBytes;
 
 use super::kernels::Form;
-use super::{Attention, AttentionKernels, AttentionShape, Values};
+use super::{Attended, Attention, AttentionKernels, AttentionShape, Values};
 use crate::Source;
 use crate::kernel::Chain;
 use crate::selftest::f64_reference::{add, dot};
@@ -224,7 +224,8 @@ fn prepare(
         match &inputs[..] {
             [q, k, v] => {
                 let chain = Chain::begin(stream, LaunchMode::Ordered);
-                made.enqueue_in([q, k, v], bias.as_ref(), &output, &chain)?
+                let out = Attended::Whole(output.clone());
+                made.enqueue_in([q, k, v], bias.as_ref(), &out, &chain)?
             }
             tokens => made.enqueue_tokens(&tokens[0], &output, stream)?,
         }

@@ -1,16 +1,19 @@
 /*!
 A whole layer with both of its attentions, from the features to the next layer's queries, in both
-launch modes.
+launch modes. It, and its attention to the bank, in turn with one kernel and with three behind that.
 */
 
 use anyhow::Result;
 use half::f16;
 
+use super::tail::{self, near, results};
 use super::{Case, Drawn, Work};
-use crate::attention::{Attention, AttentionKernels, AttentionShape, AttentionUse, Values};
+use crate::attention::{
+    Attended, Attention, AttentionKernels, AttentionShape, AttentionUse, Values,
+};
 use crate::kernel::Chain;
 use crate::selftest::chain_modes::{self, Chained};
-use crate::selftest::{Bench, POISON, bytes_of, row};
+use crate::selftest::{Bench, Checked, POISON, bytes_of, each_of, row};
 use crate::{MemoryAttention, MemoryAttentionPiece};
 use cuda::{LaunchMode, Stream, View};
 use vos::bundle::memory_attention::{MEMORY, WIDTH};
@@ -19,10 +22,16 @@ use vos::noise::Noise;
 const NAME: &str = "memory attention layer modes";
 /// That a bank makes: all kernels in one mode; and attention alone in both modes.
 pub const CHAINS: usize = 2;
+/// Rows that a bank makes on any GPU: of its attention and of a layer, with three kernels and with one.
+pub const IN_TURN: usize = 4;
+/// The layer's number.
+const LAYER: usize = 0;
 
 /// The attentions with the tensors that a layer has beside [`Work`]'s.
 struct Layer<'w> {
     pieces: &'w MemoryAttention,
+    /// With kernels of their own behind the attention to the bank.
+    three: &'w MemoryAttention,
     x: &'w View,
     frame: Attention,
     bank: Attention,
@@ -34,22 +43,22 @@ struct Layer<'w> {
     /// Queries, keys and values: together, and each.
     projected: &'w View,
     sections: [View; 3],
-    /// What was attended to.
-    attended: [View; 2],
+    /// What was attended to, whole.
+    attended: [Attended; 2],
 }
 
-/// Rows of the layers that a case has; none without early launches.
-pub fn judge(bench: &Bench, case: &Case, work: &Work, drawn: &Drawn) {
-    if chain_modes::rows(bench) == 0 {
-        return;
-    }
+/// Rows of the layers that a case has; in both modes where there are early launches.
+pub fn judge(bench: &Bench, case: &Case, works: [&Work; 2], drawn: &Drawn) {
     for (model, keys) in case.banks {
         let name = format!("{model} {}", case.name);
-        match Layer::new(bench, work, *keys, &name) {
-            Ok(layer) => layer.judge(bench, &name, drawn),
+        match Layer::new(bench, works, *keys, &name) {
+            Ok(layer) => {
+                layer.judge(bench, &name, drawn);
+                layer.judge_in_turn(bench, &name);
+            }
             Err(error) => {
                 let why = format!("{error:#}");
-                (0..CHAINS * chain_modes::rows(bench)).for_each(|_| {
+                (0..CHAINS * chain_modes::rows(bench) + IN_TURN).for_each(|_| {
                     bench.found(row(NAME, &name, Err(anyhow::anyhow!(why.clone()))));
                 });
             }
@@ -58,10 +67,12 @@ pub fn judge(bench: &Bench, case: &Case, work: &Work, drawn: &Drawn) {
 }
 
 impl<'w> Layer<'w> {
-    fn new(bench: &Bench, work: &'w Work, keys: usize, name: &str) -> Result<Self> {
+    fn new(bench: &Bench, works: [&'w Work; 2], keys: usize, name: &str) -> Result<Self> {
+        let [three, work] = works;
         let tokens = work.attention.tokens();
         let row = 2 * tokens * WIDTH;
         let room = |bytes: usize| View::new(bench.gpu, bytes);
+        let whole = |bytes: usize| Ok::<_, anyhow::Error>(Attended::Whole(room(bytes)?));
         let mut noise = Noise::new(bench.seed, &format!("layer {name}"));
         let mut drawn = |columns: usize| -> Result<View> {
             let values: Vec<f16> = noise.halves(keys * columns, 1.0);
@@ -76,6 +87,7 @@ impl<'w> Layer<'w> {
         let of = |at: usize| work.projected.part(at * row, row);
         Ok(Self {
             pieces: &work.attention,
+            three: &three.attention,
             x: &work.x,
             frame: Attention::new(bench.gpu, &kernels, frame)?,
             bank: Attention::new(bench.gpu, &kernels, bank)?,
@@ -84,7 +96,7 @@ impl<'w> Layer<'w> {
             tokens: [room(row)?, room(row)?],
             projected: &work.projected,
             sections: [of(0)?, of(1)?, of(2)?],
-            attended: [room(row)?, room(2 * tokens * MEMORY)?],
+            attended: [whole(row)?, whole(2 * tokens * MEMORY)?],
         })
     }
 
@@ -92,7 +104,7 @@ impl<'w> Layer<'w> {
         let stream = &bench.stream;
         let given = bytes_of(&drawn.x, |value| value.to_le_bytes());
         let written = [&self.tokens[0], &self.tokens[1], self.projected];
-        let all = written.into_iter().chain(&self.attended);
+        let all = written.into_iter().chain(self.attended.iter().filter_map(Attended::whole));
         let begin = &|| all.clone().try_for_each(|view| Ok(view.fill(POISON, stream)?));
         let download = &|| -> Result<Vec<u8>> {
             let parts: Result<Vec<Vec<u8>>> =
@@ -122,15 +134,68 @@ impl<'w> Layer<'w> {
         chain_modes::judge(bench, &chain);
     }
 
+    /// One kernel behind the attention to the bank, and three.
+    fn judge_in_turn(&self, bench: &Bench, case: &str) {
+        let Self { three, pieces, .. } = *self;
+        let tokens = [&self.tokens[0], self.projected];
+        let of_layer = |pieces: &'w MemoryAttention| {
+            (tokens, move |stream: &Stream| self.enqueue_as_programs_do(pieces, stream))
+        };
+        let of_attention = |pieces: &'w MemoryAttention| {
+            (results(pieces), move |stream: &Stream| self.attend_to_bank(pieces, stream))
+        };
+        let layers = in_turn(bench, [three, pieces].map(of_layer));
+        // Behind a layer, whose queries and tokens these take.
+        let attentions = in_turn(bench, [three, pieces].map(of_attention));
+        for (what, both) in [("layer", layers), ("attention", attentions)] {
+            for (how, checked) in ["three kernels", "one kernel"].iter().zip(each_of(both)) {
+                bench.found(row(tail::NAME, &format!("{case}, {what} with {how}"), checked));
+            }
+        }
+    }
+
+    /// Where the attention to the bank leaves its result.
+    fn bank_result(&self, pieces: &MemoryAttention) -> Attended {
+        let [_, out] = &self.attended;
+        let apart = out.whole().filter(|_| !pieces.in_three).map(|out| self.bank.apart(out));
+        apart.unwrap_or_else(|| out.clone())
+    }
+
+    /// The attention to the bank and its end, as programs enqueue them.
+    fn attend_to_bank(&self, pieces: &MemoryAttention, stream: &Stream) -> Result<()> {
+        let chain = Chain::begin(stream, LaunchMode::Ordered);
+        let result = self.bank_result(pieces);
+        let [q, ..] = &self.sections;
+        self.bank.enqueue([q, &self.keys, &self.values], None, &result, &chain)?;
+        let chain = chain.in_mode(pieces.mode());
+        pieces.end_attention(pieces.layer(LAYER)?, &self.tokens[1], &result, &chain)
+    }
+
+    /// The layer, as programs enqueue it.
+    fn enqueue_as_programs_do(&self, pieces: &MemoryAttention, stream: &Stream) -> Result<()> {
+        let Self { keys, values, projected, sections: [q, k, v], .. } = self;
+        let ([a, b], [of_frame, _], bank) =
+            (&self.tokens, &self.attended, self.bank_result(pieces));
+        let chain = Chain::begin(stream, LaunchMode::Ordered);
+        let (query, finish) =
+            (MemoryAttentionPiece::Query(LAYER), MemoryAttentionPiece::Finish(LAYER));
+        pieces.enqueue(MemoryAttentionPiece::Start, self.x, None, a, Some(projected), &chain)?;
+        self.frame.enqueue([q, k, v], None, of_frame, &chain)?;
+        pieces.enqueue(query, a, Some(of_frame), b, Some(q), &chain)?;
+        self.bank.enqueue([q, keys, values], None, &bank, &chain)?;
+        pieces.enqueue(finish, b, Some(&bank), a, Some(projected), &chain)
+    }
+
     /// The layer. `apart`: its pieces' first launches are not early.
     fn enqueue(&self, attention: &Chain<'_>, pieces: &Chain<'_>, apart: bool) -> Result<()> {
         let Self { keys, values, projected, sections: [q, k, v], .. } = self;
-        let ([a, b], [of_frame, of_bank]) = (&self.tokens, &self.attended);
+        let ([a, b], [of_frame, _]) = (&self.tokens, &self.attended);
+        let of_bank = &self.bank_result(self.pieces);
         let piece = |piece, views: [&View; 2], attended, projected: &View| {
             if apart {
                 pieces.interrupt();
             }
-            self.pieces.enqueue_in(piece, views, [attended, Some(projected)], pieces)
+            self.pieces.enqueue_in(piece, views, (attended, Some(projected)), pieces)
         };
         piece(MemoryAttentionPiece::Start, [self.x, a], None, projected)?;
         self.frame.enqueue_in([q, k, v], None, of_frame, attention)?;
@@ -138,4 +203,31 @@ impl<'w> Layer<'w> {
         self.bank.enqueue_in([q, keys, values], None, of_bank, attention)?;
         piece(MemoryAttentionPiece::Finish(0), [b, a], Some(of_bank), projected)
     }
+}
+
+/// Two ways to the same results: the first gives what is expected of the second. Times in turn.
+fn in_turn<F: Fn(&Stream) -> Result<()>>(
+    bench: &Bench,
+    ways: [([&View; 2], F); 2],
+) -> Result<[Checked; 2]> {
+    let stream = &bench.stream;
+    let run = |(results, enqueue): &([&View; 2], F)| -> Result<[Vec<u8>; 2]> {
+        results.iter().try_for_each(|view| view.fill(POISON, stream))?;
+        enqueue(stream)?;
+        Ok([results[0].download(stream)?, results[1].download(stream)?])
+    };
+    let [first, second] = &ways;
+    let (expected, came) = (run(first)?, run(second)?);
+    let judged = |found: &[Vec<u8>; 2]| {
+        let of = |(found, expected): (&Vec<u8>, &Vec<u8>)| {
+            let halves = expected.as_chunks::<2>().0.iter().enumerate();
+            let sample = halves.map(|(at, two)| (at, f16::from_le_bytes(*two).to_f64()));
+            near(found, &sample.collect::<Vec<_>>())
+        };
+        let all: Vec<Checked> = found.iter().zip(&expected).map(of).collect();
+        let names = ["the first result", "the second result"];
+        Checked::of_outputs(&names.into_iter().zip(all).collect::<Vec<_>>())
+    };
+    let both = [judged(&expected), judged(&came)];
+    bench.timed_in_turn(both, ways.map(|(_, enqueue)| enqueue))
 }

@@ -5,6 +5,7 @@ What lies between the memory attention's attentions, piece by piece, against flo
 mod drawn;
 mod layer;
 mod reference;
+mod tail;
 
 use anyhow::Result;
 use half::f16;
@@ -12,6 +13,7 @@ use rayon::prelude::*;
 
 use super::hopper::{self, HopperProjection};
 use super::launches::MODULES;
+use crate::attention::Attended;
 use crate::images::Topic as Source;
 use crate::kernel::Chain;
 use crate::mlp::HopperMlp;
@@ -21,6 +23,7 @@ use crate::{MemoryAttention, MemoryAttentionPiece};
 use cuda::{LaunchMode, Stream, View};
 use drawn::Drawn;
 use reference::Expected;
+use tail::Ending;
 use vos::bundle::MemoryAttentionShape;
 use vos::bundle::memory_attention::WIDTH;
 
@@ -81,6 +84,7 @@ pub(crate) const TOPIC: Topic = Topic {
     sources: &[
         MODULES[0],
         MODULES[1],
+        MODULES[2],
         Source::MlpHopper,
         hopper::MODULE,
         Source::Attention,
@@ -103,8 +107,9 @@ fn judge(bench: &Bench) {
         let projecting = PIECES.iter().filter(|(piece, _)| projects(*piece)).count();
         let mut on_hopper = if fused(case).is_some() { with_mlp } else { 0 };
         on_hopper += if projection().is_some() { projecting } else { 0 };
-        let chains = 1 + layer::CHAINS * case.banks.len();
-        let rows = PIECES.len() + on_hopper + chains * chain_modes::rows(bench);
+        let banks = case.banks.len();
+        let chains = (1 + layer::CHAINS * banks) * chain_modes::rows(bench);
+        let rows = PIECES.len() + on_hopper + tail::ROWS + chains + layer::IN_TURN * banks;
         (case.shape.tokens() * WIDTH, rows)
     });
     let seed = bench.seed;
@@ -115,18 +120,25 @@ fn judge(bench: &Bench) {
             let sample = sample(case.shape.tokens());
             let of = |(piece, _): &(MemoryAttentionPiece, &str)| drawn.expected(*piece, &sample);
             let expected: Vec<Expected> = PIECES.par_iter().map(of).collect();
-            (drawn, expected)
+            let endings = Ending::all(&drawn, seed, case.name, &sample);
+            (drawn, expected, endings)
         },
-        |case, (drawn, expected)| {
-            // As any GPU computes it, with Hopper's MLP at any size, and with its projection too.
+        |case, (drawn, expected, endings)| {
+            // As any GPU computes it, with Hopper's MLP at any size, and with its projection too; with
+            // these, but the end of an attention to the bank in kernels of their own.
             let of = |mlp, project| -> Result<Work> {
                 let mut work = Work::new(bench, &drawn)?;
                 (work.attention.hopper_mlp, work.attention.hopper_project) = (mlp, project);
                 Ok(work)
             };
-            let works = of(None, None)
-                .and_then(|old| Ok([old, of(fused(case), None)?, of(fused(case), projection())?]));
-            let works = match works {
+            let all = || {
+                let mut three = of(fused(case), projection())?;
+                three.attention.in_three = true;
+                let works =
+                    [of(None, None)?, of(fused(case), None)?, of(fused(case), projection())?];
+                anyhow::Ok((works, three))
+            };
+            let (works, three) = match all() {
                 Ok(works) => works,
                 Err(error) => return bench.found(row(NAME, case.name, Err(error))),
             };
@@ -134,8 +146,9 @@ fn judge(bench: &Bench) {
                 compare(bench, &works, &format!("{}, {name}", case.name), *piece, expected);
             }
             let [.., work] = &works;
+            tail::judge(bench, case.name, [&three, work], &endings);
             work.modes(bench, case.name, &drawn);
-            layer::judge(bench, case, work, &drawn);
+            layer::judge(bench, case, [&three, work], &drawn);
         },
     );
 }
@@ -181,7 +194,7 @@ struct Work {
     attention: MemoryAttention,
     x: View,
     /// What was attended to: of the frame, of the bank.
-    attended: [View; 2],
+    attended: [Attended; 2],
     y: View,
     projected: View,
 }
@@ -189,12 +202,13 @@ struct Work {
 impl Work {
     fn new(bench: &Bench, drawn: &Drawn) -> Result<Self> {
         let halves = |values: &[f16]| bench.put(&bytes_of(values, |value| value.to_le_bytes()));
+        let whole = |values: &[f16]| Ok::<_, anyhow::Error>(Attended::Whole(halves(values)?));
         let row = 2 * WIDTH * drawn.shape.tokens();
         let weights = drawn.weights()?;
         Ok(Self {
             attention: MemoryAttention::new(bench.gpu, drawn.shape, &weights, &bench.stream)?,
             x: halves(&drawn.x)?,
-            attended: [halves(&drawn.attended[0])?, halves(&drawn.attended[1])?],
+            attended: [whole(&drawn.attended[0])?, whole(&drawn.attended[1])?],
             y: View::new(bench.gpu, row)?,
             projected: View::new(bench.gpu, 3 * row)?,
         })
@@ -211,7 +225,7 @@ impl Work {
         };
         let enqueue = &|mode: LaunchMode, stream: &Stream| {
             let chain = Chain::begin(stream, mode);
-            attention.enqueue_in(piece, [x, y], [Some(bank), Some(projected)], &chain)
+            attention.enqueue_in(piece, [x, y], (Some(bank), Some(projected)), &chain)
         };
         let download = &|| Ok([y.download(stream)?, projected.download(stream)?].concat());
         let input = (x, given.as_slice());
@@ -291,16 +305,10 @@ fn check(
 
 /// Tokens, and queries, keys and values, within their limits.
 fn near([y, projected]: &[Vec<u8>; 2], expected: &Expected) -> Checked {
-    let judged = |came: &[u8], sample: &[(usize, f64)]| {
-        let halves = came.as_chunks::<2>().0;
-        let value =
-            |at: usize| halves.get(at).map_or(f64::NAN, |two| f16::from_le_bytes(*two).to_f64());
-        LIMITS.judge(sample, value)
-    };
-    let mut found = vec![("the tokens", judged(y, &expected.y))];
+    let mut found = vec![("the tokens", tail::near(y, &expected.y))];
     let names = ["the queries", "the keys", "the values"];
     for (name, section) in names.into_iter().zip(&expected.sections) {
-        found.push((name, judged(projected, section)));
+        found.push((name, tail::near(projected, section)));
     }
     Checked::of_outputs(&found)
 }

@@ -80,12 +80,19 @@ impl Drawn {
 
     /// Behind the attention to the bank and the MLP of a layer.
     fn finished(&self, layer: usize, x: &[f64], bank: &[f64]) -> Vec<f64> {
-        let value = self.product(layer, "value", bank);
-        let sum: Vec<f64> = x.iter().zip(&value).map(|(a, b)| a + b).collect();
-        let mut hidden = self.product(layer, "up", &self.normed(layer, "norm3", &sum));
+        let [sum, normed] = self.ended(layer, x, bank);
+        let mut hidden = self.product(layer, "up", &normed);
         hidden.iter_mut().for_each(|value| *value = value.max(0.0));
         let down = self.product(layer, "down", &hidden);
         sum.iter().zip(&down).map(|(a, b)| a + b).collect()
+    }
+
+    /// The sum behind the attention to the bank, and its norm in front of the MLP.
+    pub fn ended(&self, layer: usize, x: &[f64], bank: &[f64]) -> [Vec<f64>; 2] {
+        let value = self.product(layer, "value", bank);
+        let sum: Vec<f64> = x.iter().zip(&value).map(|(a, b)| a + b).collect();
+        let normed = self.normed(layer, "norm3", &sum);
+        [sum, normed]
     }
 
     fn normed(&self, layer: usize, norm: &str, x: &[f64]) -> Vec<f64> {
