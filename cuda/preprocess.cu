@@ -8,6 +8,7 @@
 // | preprocess_tiles_f16 | 64 x 32 | 256     | all             | 34 880        |
 // | preprocess_columns_* | 64 x 16 | 256     | 64 columns      | 5 632, 7 168  |
 // | preprocess_linear_*  | 64 x 16 | 256     | 32 rows         | 24 576        |
+// | frame_fetch          |         | 256     | 16 KB           | none          |
 //
 // A block makes a tile of 64 x 16 outputs. It resizes the input rows that the tile needs along x into
 // shared memory, a few rows at a time, and adds them up along y in registers: any support fits,
@@ -26,6 +27,11 @@
 #include "preprocess_tiles.cuh"
 
 namespace {
+
+struct alignas(16) Unit {
+    u32 words[4];
+};
+constexpr i32 FETCHED = 4;  // units of a thread
 
 // Two rows at once, so that each weight is read once for both. Weights are padded with zeros to
 // groups of four.
@@ -305,6 +311,25 @@ __device__ __forceinline__ void linear(const u8* __restrict__ frame, T* __restri
     }
 BICUBIC(preprocess_bicubic_f16, u16)
 BICUBIC(preprocess_bicubic_f32, u32)
+
+// A frame out of pinned host memory, which the device reads over its bus, to device memory. Reads of
+// a thread are under way together. Both begin at a multiple of 16 bytes.
+extern "C" __global__ void __launch_bounds__(256)
+    frame_fetch(const Unit* host, Unit* frame, i32 units, i32 bytes) {
+    const i32 first = i32(blockIdx.x) * FETCHED * 256 + i32(threadIdx.x);
+    Unit held[FETCHED];
+#pragma unroll
+    for (i32 i = 0; i < FETCHED; ++i) {
+        if (first + i * 256 < units) held[i] = host[first + i * 256];
+    }
+#pragma unroll
+    for (i32 i = 0; i < FETCHED; ++i) {
+        if (first + i * 256 < units) frame[first + i * 256] = held[i];
+    }
+    // Bytes behind the last whole unit.
+    const i32 behind = units * 16 + i32(threadIdx.x);
+    if (blockIdx.x == 0 && behind < bytes) ((u8*)frame)[behind] = ((const u8*)host)[behind];
+}
 
 extern "C" __global__ void __launch_bounds__(256, 4)
     preprocess_tiles_f16(const u32* frame, u16* image, const u32* values, const Span* spans_x,

@@ -28,6 +28,8 @@ const TILE: (usize, usize) =
     (constant!(Preprocess, "TILE_X") as usize, constant!(Preprocess, "TILE_Y") as usize);
 /// Threads of a block.
 const THREADS: u32 = constant!(Preprocess, "THREADS");
+/// Units of 16 bytes of a thread that fetches a frame.
+const FETCHED: usize = 4;
 /// Weights along x come in groups.
 const GROUP: usize = 4;
 
@@ -36,6 +38,7 @@ const GROUP: usize = 4;
 pub struct Preprocess {
     function: Function,
     grid: Launch,
+    fetch: Function,
     form: Form,
     /// Where all that a tile takes fits into shared memory.
     tiled: Option<Tiled>,
@@ -126,6 +129,7 @@ impl Preprocess {
         Ok(Self {
             tiled: tiles.map(tiled).transpose()?,
             function: kernels.function(Topic::Preprocess, name)?,
+            fetch: kernels.function(Topic::Preprocess, "frame_fetch")?,
             grid: Launch {
                 grid: (blocks(side, TILE.0)?, blocks(side, TILE.1)?, 1),
                 threads: THREADS,
@@ -159,6 +163,32 @@ impl Preprocess {
                 Ok(pinned.used_by(stream)?)
             }
         }
+    }
+
+    /// Copies a frame's [`Self::frame_bytes`] bytes to the start of `frame` by a kernel, which reads
+    /// them over the bus. On a GPU of its own that begins sooner than a copy engine does, and takes
+    /// multiprocessors meanwhile.
+    ///
+    /// # Errors
+    /// Views of another size or alignment, or what the driver says.
+    pub fn fetch(&self, pinned: &mut Pinned, frame: &View, stream: &Stream) -> Result<()> {
+        need(frame, self.frame_bytes, UNIT, "the frame")?;
+        {
+            // SAFETY: the kernel only reads it; the view ends with this block, and `used_by` follows.
+            let host = unsafe { pinned.view() }?;
+            need(&host, self.frame_bytes, UNIT, "the frame in host memory")?;
+            let units = self.frame_bytes / UNIT;
+            let args = arguments!(
+                ["frame_fetch"];
+                Views[2]([&host, frame]),
+                I32(int(units, "the size of a frame")?),
+                I32(int(self.frame_bytes, "the size of a frame")?),
+            );
+            let grid = (blocks(units.max(1), FETCHED * THREADS as usize)?, 1, 1);
+            // SAFETY: the arguments are the kernel's own; both have `frame_bytes` bytes.
+            unsafe { self.fetch.launch(Launch { grid, threads: THREADS }, &args, stream) }?;
+        }
+        Ok(pinned.used_by(stream)?)
     }
 
     fn launch(&self, frame: &View, image: &View, stream: &Stream) -> Result<()> {

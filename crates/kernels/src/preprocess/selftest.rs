@@ -2,6 +2,8 @@
 The preprocessing kernels against `crates/vos/src/preprocess`.
 */
 
+use std::cell::RefCell;
+
 use anyhow::{Result, ensure};
 use half::f16;
 
@@ -9,7 +11,7 @@ use super::tiles::Tiles;
 use crate::selftest::{Bench, Checked, POISON, Topic, bytes_of, compare, each_of, row};
 use crate::{Filter, Frame, Preprocess};
 use GeometryKind::{Letterbox, Stretch};
-use cuda::{Element, Stream};
+use cuda::{Element, Pinned, Stream};
 use vos::decode::RgbImage;
 use vos::geometry::{Geometry, GeometryKind};
 use vos::noise::Noise;
@@ -53,6 +55,9 @@ const ELEMENTS: [(Element, &str); 2] = [(Element::F32, "f32"), (Element::F16, "f
 /// The rows of tiles whose input fits into shared memory: bicubic, of halves.
 const TILED: &str = "preprocess tiles f16";
 
+/// Both ways of a frame to the device.
+const COPIES: [&str; 2] = ["frame by copy engine", "frame by kernel"];
+
 const FILTERS: [(Filter, &str); 3] = [
     (Filter::PillowBicubic, "bicubic"),
     (Filter::AntialiasBilinear, "antialiased"),
@@ -77,13 +82,16 @@ fn judge(bench: &Bench) {
     let all = CASES.into_iter().chain(drawn(bench.seed));
     let cases = bench.planned(all, |(width, height, side, kind)| {
         let tiled = Tiles::of(&Geometry::new(*kind, *width, *height, *side)).is_some();
-        (3 * side * side, rows + usize::from(tiled))
+        (3 * side * side, COPIES.len() + rows + usize::from(tiled))
     });
     let seed = bench.seed;
     bench.each(
         &cases,
         |case| Given::new(*case, seed),
         |_, given| {
+            for (name, checked) in COPIES.iter().zip(each_of(copies(bench, &given))) {
+                bench.found(row(name, &given.case, checked));
+            }
             for ((filter, word), expected) in FILTERS.iter().zip(&given.expected) {
                 for (element, suffix) in ELEMENTS {
                     let name = format!("preprocess {word} {suffix}");
@@ -145,6 +153,34 @@ fn reference(geometry: &Geometry, filter: Filter, frame: &RgbImage) -> Result<Ve
 
 fn expected_of(expected: &Result<Vec<f32>>) -> Result<&[f32]> {
     expected.as_deref().map_err(|error| anyhow::anyhow!("{error:#}"))
+}
+
+/// A frame out of pinned memory, by a copy engine and by a kernel, with times that are taken in turn.
+fn copies(bench: &Bench, given: &Given) -> Result<[Checked; 2]> {
+    let (Given { geometry, frame, .. }, stream) = (given, &bench.stream);
+    let (filter, element) = (Filter::PillowBicubic, Element::F16);
+    let (mean, std, kernels) = (IMAGENET_MEAN, IMAGENET_STD, &bench.kernels);
+    let made = Preprocess::new(bench.gpu, kernels, geometry, filter, element, mean, std, stream)?;
+    let bytes = frame.data.len();
+    let mut pinned = Pinned::new(bench.gpu, bytes)?;
+    pinned.bytes()?.copy_from_slice(&frame.data);
+    let pinned = RefCell::new(pinned);
+    let view = bench.poisoned(bytes)?;
+    let one = |by_kernel: bool, stream: &Stream| -> Result<()> {
+        let mut pinned = pinned.borrow_mut();
+        if by_kernel {
+            return made.fetch(&mut pinned, &view, stream);
+        }
+        Ok(pinned.upload(bytes, &view, stream)?)
+    };
+    let checked = |by_kernel| -> Result<Checked> {
+        view.fill(POISON, stream)?;
+        one(by_kernel, stream)?;
+        compare(&view.download(stream)?, &frame.data, 1)
+    };
+    let both = [checked(false)?, checked(true)?];
+    let one = &one;
+    bench.timed_in_turn(both, [false, true].map(|by| move |stream: &Stream| one(by, stream)))
 }
 
 /// The kernel for any size and that of tiles, with times that are taken in turn.

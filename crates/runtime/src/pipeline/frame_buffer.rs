@@ -11,7 +11,7 @@ use super::PassError;
 use super::prepared::{InputBuffer, Prepared};
 use cuda::nvjpeg::{Coefficients, Decoder, NvJpegError};
 use cuda::{Gpu, Pinned, Stream, View};
-use kernels::Frame;
+use kernels::{Frame, Preprocess};
 use vos::dataset::{Clip, ClipError};
 use vos::decode;
 use vos::ranges::within;
@@ -84,13 +84,21 @@ impl FrameBuffer {
 
     /// Enqueues the copy to the start of `frame`, which is device memory. Without one there is
     /// nothing to do: the device reads the buffer's pixels in place.
-    pub fn enqueue(&mut self, bytes: usize, frame: Option<&View>, stream: &Stream) -> Result<()> {
+    /// `fetch`: a kernel copies pixels.
+    pub fn enqueue(
+        &mut self,
+        bytes: usize,
+        frame: Option<&View>,
+        fetch: Option<&Preprocess>,
+        stream: &Stream,
+    ) -> Result<()> {
         let Some(frame) = frame else { return Ok(()) };
         match self {
             Self::Input(input) => input.enqueue(frame, stream),
-            Self::Pixels(pixels) => {
-                within(Stage::Upload, || Ok(pixels.upload(bytes, frame, stream)?))
-            }
+            Self::Pixels(pixels) => within(Stage::Upload, || match fetch {
+                Some(kernel) => kernel.fetch(pixels, frame, stream),
+                None => Ok(pixels.upload(bytes, frame, stream)?),
+            }),
             Self::Coefficients(coefficients) => {
                 within(Stage::Upload, || Ok(coefficients.decode_device(frame, stream)?))
             }

@@ -17,6 +17,7 @@ use super::prepared::Prepared;
 use super::tracked_object::Results;
 use cuda::Event;
 use vos::ranges::{self, Range, within};
+use vos::record::Mode;
 use vos::record::{FrameTime, FrameTimes, ms_between};
 use vos::stage::Stage;
 use vos::tracker::{BankSchedule, require_finite};
@@ -165,7 +166,9 @@ impl<'a> Pass<'a> {
             Some(_) => Some(&sets[set_index].image.view),
             None => clip.frames.get(set_index),
         };
-        decoded.buffer.enqueue(clip.frame_bytes, frame, &streams.upload)?;
+        // Alone on the device, a kernel's copy costs nobody anything.
+        let fetch = (options.mode == Mode::Latency).then_some(&clip.preprocess);
+        decoded.buffer.enqueue(clip.frame_bytes, frame, fetch, &streams.upload)?;
         in_flight.uploaded.record(&streams.upload)?;
 
         // The encoder overwrites the whole batch, so wait until tracking has read every frame of the
