@@ -137,7 +137,8 @@ struct Layer {
     /// Of threads below 8 BLOCK_ROWS: row threadIdx.x % BLOCK_ROWS of token threadIdx.x /
     /// BLOCK_ROWS. It waits for the previous kernel; `behind` is done behind that.
     template <class Behind>
-    __device__ __forceinline__ float run(const float* x, const f16* weight, Behind behind) {
+    __device__ __forceinline__ float run(const float* x, const f16* weight, int ahead, Behind behind) {
+        if (ahead) dependent_launch();
         int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, first = warp * GROUPS * QUAD_COLUMNS;
         Eight values[GROUPS];
         WeightRows<GROUPS> rows[TILES];
@@ -158,6 +159,11 @@ struct Layer {
 #pragma unroll
             for (int t = 0; t < TILES; t++) f.multiply(all[t], rows[t].at[i]);
         }
+        return finish(all);
+    }
+    /// The same from the products of this warp's columns.
+    __device__ __forceinline__ float finish(const float (&all)[TILES][2][4]) {
+        int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
 #pragma unroll
         for (int t = 0; t < TILES; t++)
             *(float2*)&sums[warp][lane >> 2][t * 8 + (lane & 3) * 2] = Fragment::total(all[t]);
