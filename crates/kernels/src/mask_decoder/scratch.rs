@@ -20,6 +20,8 @@ pub(super) struct Scratch {
     pub softmax_stats: View,
     /// Values weighted by a tile's softmax, f32 `[tiles, 8, 128]`.
     pub partial_values: View,
+    /// The tiles joined, heads side by side, f32 `[8, 128]`.
+    pub read: View,
     /// Token queries, two buffers used alternately, f32 `[8, 256]`.
     pub queries: [View; 2],
     /// f32 `[8, 2048]`
@@ -57,6 +59,7 @@ impl Scratch {
         Ok(Self {
             softmax_stats: floats(tiles * ROWS * 2)?,
             partial_values: floats(tiles * TOKENS * CROSS)?,
+            read: floats(TOKENS * CROSS)?,
             queries: [rows()?, rows()?],
             hidden: floats(TOKENS * HIDDEN)?,
             sum: rows()?,
