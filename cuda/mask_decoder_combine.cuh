@@ -159,6 +159,7 @@ struct ProjectProblem {
 };
 struct ProjectShared {
     static constexpr int PITCH = WIDTH + 4;
+    SplitTokens x;  // what was read; behind `run` nobody needs it
     alignas(16) float projected[TOKENS][PITCH];
 };
 
@@ -185,16 +186,15 @@ public:
     __device__ __forceinline__ Eight run(const ProjectProblem& p, ProjectShared& shared, int lane, int warp) {
         dependent_wait();
         dependent_launch();
-        Eight x[GROUPS], query;
-#pragma unroll
-        for (int i = 0; i < GROUPS; i++)
-            x[i].load(p.read + (lane >> 2) * INNER + i * QUAD_COLUMNS + (lane & 3) * 8);
+        Eight x = {}, query;
+        if (lane < INNER / 8) x.load(p.read + warp * INNER + lane * 8);
         query.load(p.queries + warp * WIDTH + lane * 8);
+        if (lane < INNER / 8) shared.x.store(warp, lane, x);
+        block_barrier();
         float sums[4][4] = {};
 #pragma unroll
         for (int i = 0; i < GROUPS; i++) {
-            Fragment f;
-            f.split_of(x[i]);
+            Fragment f = shared.x.load(lane, i);
             u32 first[4] = {f.high.x, f.rest.x, f.high.y, f.rest.y},
                 last[4] = {f.high.z, f.rest.z, f.high.w, f.rest.w};
             multiply_turned(sums, first, rows[i][0]);
@@ -211,7 +211,6 @@ public:
 
 struct ProjectUpShared {
     ProjectShared project;
-    SplitTokens x;
     Up up;
 };
 /// The MLP's hidden layer of queries that each block projects and normalizes itself; the first block
@@ -232,9 +231,9 @@ __device__ __forceinline__ void project_and_expand(const ProjectProblem& p, floa
     float own = bias[row];
     Eight query = project.run(p, shared.project, lane, warp);
     if (blockIdx.x == 0) query.store(out + warp * WIDTH + lane * 8);
-    shared.x.store(warp, lane, query);
+    shared.project.x.store(warp, lane, query);
     block_barrier();
-    Fragment f = shared.x.load(lane, warp);
+    Fragment f = shared.project.x.load(lane, warp);
     float all[Up::BLOCK_ROWS / 8][2][4] = {};
 #pragma unroll
     for (int t = 0; t < Up::BLOCK_ROWS / 8; t++) f.multiply(all[t], rows[t].at[0]);

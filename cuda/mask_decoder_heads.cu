@@ -10,7 +10,7 @@ mask_decoder_proj_head_mlps first does what mask_decoder_join_splits leaves (mas
 | kernel                      | M, N, K of a layer                 | tile of N | threads | shared bytes |
 |-----------------------------|------------------------------------|-----------|---------|--------------|
 | mask_decoder_head_mlps      | 1 of 8 MLPs, 256, 256              | 64        | 256     | 2 048        |
-| mask_decoder_proj_head_mlps | 8, 256, 128; 1 of 8 MLPs, 256, 256 | 64        | 256     | 10 368       |
+| mask_decoder_proj_head_mlps | 8, 256, 128; 1 of 8 MLPs, 256, 256 | 64        | 256     | 19 584       |
 | mask_decoder_head_outputs   | 1 of 8 MLPs, up to 256, 256        | 64        | 256     | 10 256       |
 
 A block has 64 columns of a layer and asks for all of their weights at once, 256 bytes a thread.
