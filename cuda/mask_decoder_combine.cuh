@@ -216,18 +216,17 @@ struct ProjectUpShared {
 /// The MLP's hidden layer of queries that each block projects and normalizes itself; the first block
 /// stores them in `out`.
 __device__ __forceinline__ void project_and_expand(const ProjectProblem& p, float* out, const f16* weight,
-                                                   const float* bias, float* hidden, int ahead,
+                                                   const float* bias, f16* hidden, int ahead,
                                                    ProjectUpShared& shared) {
     if (ahead) dependent_launch();
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, token = threadIdx.x / Up::BLOCK_ROWS,
-        row = blockIdx.x * Up::BLOCK_ROWS + threadIdx.x % Up::BLOCK_ROWS;
+        row = Up::first_row() + threadIdx.x % Up::BLOCK_ROWS;
     Project project;
     project.load(p, lane, warp);
     WeightRows<1> rows[Up::BLOCK_ROWS / 8];
 #pragma unroll
     for (int t = 0; t < Up::BLOCK_ROWS / 8; t++)
-        rows[t].load(weight + (blockIdx.x * Up::BLOCK_ROWS + t * 8) * WIDTH + warp * QUAD_COLUMNS, WIDTH,
-                     lane);
+        rows[t].load(weight + (Up::first_row() + t * 8) * WIDTH + warp * QUAD_COLUMNS, WIDTH, lane);
     float own = bias[row];
     Eight query = project.run(p, shared.project, lane, warp);
     if (blockIdx.x == 0) query.store(out + warp * WIDTH + lane * 8);
@@ -238,5 +237,5 @@ __device__ __forceinline__ void project_and_expand(const ProjectProblem& p, floa
 #pragma unroll
     for (int t = 0; t < Up::BLOCK_ROWS / 8; t++) f.multiply(all[t], rows[t].at[0]);
     float y = shared.up.finish(all) + own;
-    hidden[token * HIDDEN + row] = y < 0.0f ? 0.0f : y;
+    HiddenTokens{hidden}.store(token, row, y < 0.0f ? 0.0f : y);
 }

@@ -12,7 +12,7 @@ and the weights of a head.
 | mask_decoder_token_proj_mlp_up   | 8, 256, 128; 8, 2048, 256 | 64     | 256     | 27 776       |
 | mask_decoder_combine_splits      | 8, 256, 128               | 8      | 256     | 8 704        |
 | mask_decoder_token_mlp_up        | 8, 2048, 256              | 64     | 256     | 10 240       |
-| mask_decoder_token_mlp_down      | 8, 256, 2048              | 32     | 256     | 2 048        |
+| mask_decoder_token_mlp_down      | 8, 256, 2048              | 64     | 256     | 2 048        |
 | mask_decoder_fold_self_attn      | 8, 3 x 128 and 768, 256   | 16     | 256     | 27 392       |
 | mask_decoder_token_self_attn     | 8, 256, 256; 8, 128, 256  | 8      | 256     | 19 584       |
 | mask_decoder_fold_token_to_image | 8, 4 x 128, 256           | 16     | 256     | 27 392       |
@@ -43,28 +43,29 @@ __device__ __forceinline__ float zero_behind_barrier() { return (float)__syncthr
 
 /// The MLP's hidden layer with its ReLU, which lets a NaN through.
 __device__ __forceinline__ void expand(const float* queries, const f16* weight, const float* bias,
-                                       float* hidden, int ahead, Up& shared) {
-    int token = threadIdx.x / Up::BLOCK_ROWS,
-        row = blockIdx.x * Up::BLOCK_ROWS + threadIdx.x % Up::BLOCK_ROWS;
-    float own = bias[row], y = shared.run(queries, weight, ahead, [] {}) + own;
-    hidden[token * HIDDEN + row] = y < 0.0f ? 0.0f : y;
+                                       f16* hidden, int ahead, Up& shared) {
+    int token = threadIdx.x / Up::BLOCK_ROWS, row = Up::first_row() + threadIdx.x % Up::BLOCK_ROWS;
+    float own = bias[row], y = shared.run(WholeTokens{queries}, weight, ahead, [] {}) + own;
+    HiddenTokens{hidden}.store(token, row, y < 0.0f ? 0.0f : y);
 }
 
-/// The MLP's second layer, added to what the MLP was given.
-__device__ __forceinline__ void narrow(const float* hidden, const f16* weight, const float* bias,
+/// The MLP's second layer, added to what the MLP was given: a part of the hidden columns.
+__device__ __forceinline__ void narrow(f16* hidden, const f16* weight, const float* bias,
                                        const float* queries, float* sum, int ahead, Down& shared) {
-    int token = threadIdx.x / Down::BLOCK_ROWS,
-        row = blockIdx.x * Down::BLOCK_ROWS + threadIdx.x % Down::BLOCK_ROWS;
+    int token = threadIdx.x / Down::BLOCK_ROWS, row = Down::first_row() + threadIdx.x % Down::BLOCK_ROWS,
+        part = Down::part();
+    bool first = token < TOKENS && part == 0;
     float own = 0.0f;
-    if (token < TOKENS) own = bias[row];
-    float y = shared.run(hidden, weight, ahead, [&] {
-        if (token < TOKENS) own += queries[token * WIDTH + row];
+    if (first) own = bias[row];
+    float y = shared.run(HiddenTokens{hidden}, weight, ahead, [&] {
+        if (first) own += queries[token * WIDTH + row];
     });
-    if (token < TOKENS) sum[token * WIDTH + row] = y + own;
+    if (token < TOKENS) sum[(part * TOKENS + token) * WIDTH + row] = y + own;
 }
 
 /// What the kernels behind a layer's MLP have in common.
 struct FoldProblem {
+    // `sum`: of each part of the MLP's hidden columns.
     const float *sum, *norm_weight, *norm_bias, *tokens;
     const f16* key_weight;
     const float* key_bias;
@@ -87,7 +88,7 @@ struct FoldShared {
 };
 
 class Fold {
-    Eight sum, weight, bias, token;
+    Eight sum[MLP_DOWN_PARTS], weight, bias, token;
     int lane, warp;
 
     /// A warp has a token's columns.
@@ -101,12 +102,15 @@ class Fold {
     __device__ __forceinline__ void normalize(const FoldProblem& p, FoldShared& shared) {
         dependent_wait();
         dependent_launch();
-        sum.load(p.sum + warp * WIDTH + lane * 8);
+#pragma unroll
+        for (int i = 0; i < MLP_DOWN_PARTS; i++) sum[i].load(p.sum + (i * TOKENS + warp) * WIDTH + lane * 8);
         // The weights are to be on their way before anything waits for the sum.
         float zero = zero_behind_barrier();
 #pragma unroll
-        for (int i = 0; i < 8; i++) sum.at[i] += zero;
-        Eight y = normalized(sum, weight, bias);
+        for (int i = 0; i < 8; i++) sum[0].at[i] += zero;
+#pragma unroll
+        for (int i = 1; i < MLP_DOWN_PARTS; i++) sum[0].add(sum[i]);
+        Eight y = normalized(sum[0], weight, bias);
         shared.queries.store(warp, lane, y);
         if (blockIdx.x == 0) y.store(p.queries + warp * WIDTH + lane * 8);
         y.add(token);
@@ -316,7 +320,7 @@ extern "C" __global__ void __launch_bounds__(32, 1)
 extern "C" __global__ void __launch_bounds__(TOKEN_THREADS, 1)
     mask_decoder_token_proj_mlp_up(const float* read, const f16* out_weight, const float* out_bias,
                                    const float* queries, const float* norm_weight, const float* norm_bias,
-                                   float* out, const f16* weight, const float* bias, float* hidden,
+                                   float* out, const f16* weight, const float* bias, f16* hidden,
                                    int ahead) {
     __shared__ ProjectUpShared shared;
     project_and_expand({read, out_weight, out_bias, queries, norm_weight, norm_bias}, out, weight, bias,
@@ -324,14 +328,14 @@ extern "C" __global__ void __launch_bounds__(TOKEN_THREADS, 1)
 }
 
 extern "C" __global__ void __launch_bounds__(TOKEN_THREADS, 1)
-    mask_decoder_token_mlp_up(const float* queries, const f16* weight, const float* bias, float* hidden,
+    mask_decoder_token_mlp_up(const float* queries, const f16* weight, const float* bias, f16* hidden,
                               int ahead) {
     __shared__ Up shared;
     expand(queries, weight, bias, hidden, ahead, shared);
 }
 
 extern "C" __global__ void __launch_bounds__(TOKEN_THREADS, 1)
-    mask_decoder_token_mlp_down(const float* hidden, const f16* weight, const float* bias,
+    mask_decoder_token_mlp_down(f16* hidden, const f16* weight, const float* bias,
                                 const float* queries, float* sum, int ahead) {
     __shared__ Down shared;
     narrow(hidden, weight, bias, queries, sum, ahead, shared);

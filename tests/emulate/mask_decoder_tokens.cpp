@@ -16,6 +16,19 @@ template <class T> static void compare(const char* what, T& found, const Numbers
            found.beyond() ? ", written beyond" : "", bad ? " BAD" : "");
     fflush(stdout); failed |= bad;
 }
+/// What lies in memory as two summands, one behind the other.
+template <class T> static Numbers both(T& parts) {
+    Numbers y(parts.count / 2);
+    for (size_t i = 0; i < y.size(); i++) y[i] = parts.at(i) + parts.at(y.size() + i);
+    return y;
+}
+template <class T> static void compare_split(const char* what, T& parts, const Numbers& wanted, double limit) {
+    Reals found(parts.count / 2);
+    const Numbers all = both(parts);
+    for (size_t i = 0; i < all.size(); i++) found[i] = all[i];
+    if (parts.beyond()) printf("  %s: written beyond BAD\n", what), failed = true;
+    compare(what, found, wanted, limit);
+}
 const double SINGLE = 2e-4, ROUNDED = 1e-3;  // limits of f32 and of halves
 
 // ---- reference ----
@@ -148,14 +161,14 @@ struct ImageTiles {
                 queries.data(), weight.data(), bias.data()};
     }
     void projected() {
-        Reals up_bias(2048, 0.3), hidden(8 * 2048);
-        Halves up(2048 * 256, 0.07);
+        Reals up_bias(2048, 0.3);
+        Halves up(2048 * 256, 0.07), hidden(2 * 8 * 2048);
         depends_on(read, queries, out, hidden);
         launch<ProjectUpShared>({64, 1, 1}, [&](ProjectUpShared& s) {
             project_and_expand(problem(), out.data(), up.data(), up_bias.data(), hidden.data(), 1, s);
         });
         compare("... and mask_decoder_token_proj_mlp_up, queries", out, wanted, SINGLE);
-        compare("hidden layer", hidden, relu(linear(wanted, 256, up, up_bias)), SINGLE);
+        compare_split("hidden layer", hidden, relu(linear(wanted, 256, up, up_bias)), SINGLE);
         Reals inner(6 * 65536, 0.07), inner_bias(6 * 256, 0.3), rows(2048);
         depends_on(read, queries, rows);
         launch<heads::ProjectInnerShared>({8, 4, 1}, [&](heads::ProjectInnerShared& s) {
@@ -167,24 +180,24 @@ struct ImageTiles {
 };
 
 static void mlp() {
-    Reals queries(2048, 1), bias(2048, 0.3), hidden(8 * 2048), narrow_bias(256, 0.3), sum(2048);
-    Halves up(2048 * 256, 0.07), down(256 * 2048, 0.03);
+    Reals queries(2048, 1), bias(2048, 0.3), narrow_bias(256, 0.3), sum(2 * 2048);
+    Halves up(2048 * 256, 0.07), down(256 * 2048, 0.03), hidden(2 * 8 * 2048);
     depends_on(queries, hidden);
     launch<Up>({64, 1, 1}, [&](Up& s) { expand(queries.data(), up.data(), bias.data(), hidden.data(), 1, s); });
     Numbers wanted = relu(linear(queries.values(), 256, up, bias));
-    compare("mask_decoder_token_mlp_up", hidden, wanted, SINGLE);
+    compare_split("mask_decoder_token_mlp_up", hidden, wanted, SINGLE);
     depends_on(hidden, queries, sum);
-    launch<Down>({32, 1, 1}, [&](Down& s) {
+    launch<Down>({64, 1, 1}, [&](Down& s) {
         narrow(hidden.data(), down.data(), narrow_bias.data(), queries.data(), sum.data(), 1, s);
     });
-    compare("mask_decoder_token_mlp_up, mask_decoder_token_mlp_down", sum,
+    compare_split("mask_decoder_token_mlp_up, mask_decoder_token_mlp_down", sum,
             plus(linear(wanted, 2048, down, narrow_bias), queries.values()), SINGLE);
 }
 
 /// The launches between a layer's MLP and the next pass over the image, with weights that give
 /// scores of about `height`.
 struct Layers {
-    Reals sum{2048, 1.5, 0.3}, weight{256, 0.2, 1}, bias{256, 0.2}, tokens{2048, 0.7};
+    Reals sum{2 * 2048, 1.1, 0.15}, weight{256, 0.2, 1}, bias{256, 0.2}, tokens{2048, 0.7};
     Halves key, value{128 * 256, 0.06}, query{128 * 256, 0.06}, out{256 * 128, 0.09};
     Reals key_bias{128, 0.3}, value_bias{128, 0.3}, query_bias{128, 0.3};
     Reals queries{2048}, scores_bias{64};
@@ -205,7 +218,7 @@ struct Layers {
     }
     void written(const char* kernel) {
         printf("%s\n", kernel);
-        normed = norm(sum.values(), weight, bias), moved = plus(normed, tokens.values());
+        normed = norm(both(sum), weight, bias), moved = plus(normed, tokens.values());
         compare("queries", queries, normed, SINGLE);
         Numbers k = linear(moved, 256, key, key_bias), v = linear(normed, 256, value, value_bias), s(64),
                 V(256 * 64);
