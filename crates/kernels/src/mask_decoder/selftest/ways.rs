@@ -22,9 +22,11 @@ const OTHERS: [Other; 4] = [
     (Way { joined: false, ahead: Ahead::None }, ["64 blocks join, ahead", "8 blocks, none ahead"]),
 ];
 
-/// Without programmatic dependent launch no kernel starts ahead.
+/// Without programmatic dependent launch no kernel starts ahead. Without times only the first way is
+/// of interest, which computes with other kernels.
 fn others(bench: &Bench) -> &'static [Other] {
-    if chains_have_pdl(bench.gpu) { &OTHERS } else { &OTHERS[..1] }
+    let timed = bench.runs.runs > 0;
+    if timed && chains_have_pdl(bench.gpu) { &OTHERS } else { &OTHERS[..1] }
 }
 
 /// Rows that [`judge`] makes of a case.
