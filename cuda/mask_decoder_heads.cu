@@ -5,49 +5,55 @@ pointer. All are MLPs of three layers and a row each, in f32, for they decide ab
 pointer leaves as halves, which is what the memory bank keeps.
 
 Vectors times matrices in f32, without tensor cores; sm 80 on. All weights of a thread are one stage.
+mask_decoder_proj_head_mlps first does what mask_decoder_join_splits leaves (mask_decoder_combine.cuh).
 
-| kernel                    | M, N, K of a layer          | tile of N | threads | shared bytes |
-|---------------------------|-----------------------------|-----------|---------|--------------|
-| mask_decoder_head_mlps    | 1 of 8 MLPs, 256, 256       | 64        | 256     | 2 048        |
-| mask_decoder_head_outputs | 1 of 8 MLPs, up to 256, 256 | 64        | 256     | 10 256       |
+| kernel                      | M, N, K of a layer                 | tile of N | threads | shared bytes |
+|-----------------------------|------------------------------------|-----------|---------|--------------|
+| mask_decoder_head_mlps      | 1 of 8 MLPs, 256, 256              | 64        | 256     | 2 048        |
+| mask_decoder_proj_head_mlps | 8, 256, 128; 1 of 8 MLPs, 256, 256 | 64        | 256     | 19 584       |
+| mask_decoder_head_outputs   | 1 of 8 MLPs, up to 256, 256        | 64        | 256     | 10 256       |
 
 A block has 64 columns of a layer and asks for all of their weights at once, 256 bytes a thread.
 (`__launch_bounds__` says that a single block to a multiprocessor is enough: ptxas, left alone,
 saves registers, asks for a few words, waits for them, and asks for the next ones.)
+
+`ahead` lets the next kernel start before this one has waited (mask_decoder_tokens.cu).
 */
 #include "ptx.cuh"
 #include "attention.cuh"
+#include "f16x2.cuh"
+#include "mask_decoder_tokens.cuh"
+#include "mask_decoder_combine.cuh"
 
 // ---- heads ----
 
-constexpr int WIDTH = 256;
 // Rows of an inner layer: score, IoU, three vectors, three pointers.
 constexpr int NETWORKS = 8;
 constexpr int MASKS = 3;                            // that a frame chooses from; mask 0 is not among them
 constexpr int VECTOR = 32;
-constexpr int WARPS = 8, HEAD_THREADS = WARPS * 32;
+constexpr int HEAD_THREADS = WARPS * 32;
 constexpr int PART = 64;                            // columns of a block
 // That a thread sums over: sixteen threads have a part's columns, four each.
-constexpr int ROWS = WIDTH / (HEAD_THREADS / 16);
+constexpr int SPAN = WIDTH / (HEAD_THREADS / 16);
 static_assert(PART == 16 * 4, "columns of sixteen threads");
 static_assert(HEAD_THREADS == VECTOR * WARPS && WIDTH == PART * VECTOR / WARPS,
               "a block has a column of the vector for each warp");
 
 /// A row of 256 by 64 columns of a weight [256, 256].
 struct Product {
-    float4 weights[ROWS];
-    __device__ __forceinline__ static int first_row() { return threadIdx.x / 16 * ROWS; }
+    float4 weights[SPAN];
+    __device__ __forceinline__ static int first_row() { return threadIdx.x / 16 * SPAN; }
     __device__ __forceinline__ void load(const float* weight, int column) {
         const float* from = weight + first_row() * WIDTH + column;
 #pragma unroll
-        for (int i = 0; i < ROWS; i++) weights[i] = ((const float4*)(from + i * WIDTH))[threadIdx.x & 15];
+        for (int i = 0; i < SPAN; i++) weights[i] = ((const float4*)(from + i * WIDTH))[threadIdx.x & 15];
     }
     /// Of threads below 64: the sum of the column of this number. `row`: this thread's rows'
     /// values.
-    __device__ __forceinline__ float run(const float4 (&row)[ROWS / 4], float (&shared)[WARPS][PART]) const {
+    __device__ __forceinline__ float run(const float4 (&row)[SPAN / 4], float (&shared)[WARPS][PART]) const {
         float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 #pragma unroll
-        for (int i = 0; i < ROWS; i++) {
+        for (int i = 0; i < SPAN; i++) {
             float4 four = row[i / 4], w = weights[i];
             float x = i % 4 == 0 ? four.x : i % 4 == 1 ? four.y : i % 4 == 2 ? four.z : four.w;
             sum.x += x * w.x, sum.y += x * w.y, sum.z += x * w.z, sum.w += x * w.w;
@@ -65,9 +71,9 @@ struct Product {
     }
 };
 /// A thread's values of a row.
-__device__ __forceinline__ void load_row(float4 (&to)[ROWS / 4], const float* row) {
+__device__ __forceinline__ void load_row(float4 (&to)[SPAN / 4], const float* row) {
 #pragma unroll
-    for (int i = 0; i < ROWS / 4; i++) to[i] = ((const float4*)(row + Product::first_row()))[i];
+    for (int i = 0; i < SPAN / 4; i++) to[i] = ((const float4*)(row + Product::first_row()))[i];
 }
 struct InnerShared {
     alignas(16) float sums[WARPS][PART];
@@ -76,17 +82,42 @@ struct InnerShared {
 /// An inner layer of all MLPs with its ReLU, which lets a NaN through. The three pointers are of
 /// one MLP, the last; tokens are score, IoU and masks 0 to 3.
 __device__ __forceinline__ void inner_layer(const float* rows, const float* weight, const float* bias,
-                                            float* out, int first, InnerShared& shared) {
+                                            float* out, int first, int ahead, InnerShared& shared) {
+    if (ahead) dependent_launch();
     int row = blockIdx.x, network = row < 5 ? row : 5, column = blockIdx.y * PART;
     int token = row < 2 ? row : 3 + (row - 2) % MASKS;
     Product product;
-    float4 values[ROWS / 4];
+    float4 values[SPAN / 4];
     product.load(weight + network * WIDTH * WIDTH, column);
     float own = threadIdx.x < PART ? bias[network * WIDTH + column + threadIdx.x] : 0.0f;
     dependent_wait();
     dependent_launch();
     load_row(values, rows + (first ? token : row) * WIDTH);
     float y = product.run(values, shared.sums) + own;
+    if (threadIdx.x < PART) out[row * WIDTH + column + threadIdx.x] = y < 0.0f ? 0.0f : y;
+}
+
+struct ProjectInnerShared {
+    ProjectShared project;
+    InnerShared inner;
+};
+/// The first inner layer, of queries that each block projects and normalizes itself.
+__device__ __forceinline__ void project_and_start(const ProjectProblem& p, const float* weight,
+                                                  const float* bias, float* out, int ahead,
+                                                  ProjectInnerShared& shared) {
+    if (ahead) dependent_launch();
+    int row = blockIdx.x, network = row < 5 ? row : 5, column = blockIdx.y * PART;
+    int token = row < 2 ? row : 3 + (row - 2) % MASKS, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    Product product;
+    Project project;
+    project.load(p, lane, warp);
+    product.load(weight + network * WIDTH * WIDTH, column);
+    float own = threadIdx.x < PART ? bias[network * WIDTH + column + threadIdx.x] : 0.0f;
+    project.run(p, shared.project, lane, warp).store(&shared.project.projected[warp][lane * 8]);
+    block_barrier();
+    float4 values[SPAN / 4];
+    load_row(values, shared.project.projected[token]);
+    float y = product.run(values, shared.inner.sums) + own;
     if (threadIdx.x < PART) out[row * WIDTH + column + threadIdx.x] = y < 0.0f ? 0.0f : y;
 }
 
@@ -118,6 +149,7 @@ struct AnswerProblem {
     f16* pointer;
     float *score, *vector;
     int probable;
+    int ahead;
 };
 struct AnswerShared {
     alignas(16) float rows[NETWORKS][WIDTH];
@@ -130,6 +162,7 @@ struct AnswerShared {
 __device__ __forceinline__ void answer(const AnswerProblem& p, AnswerShared& shared) {
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, column = blockIdx.x * PART,
         of_vector = blockIdx.x * WARPS + warp;
+    if (p.ahead) dependent_launch();
     // Warps 0 to 2 have an IoU, the others the score; which vector it will be is not known yet.
     Output own, vectors[MASKS];
     own.load(warp < MASKS ? p.iou_weight + (1 + warp) * (WIDTH + 1) : p.score_weight, lane);
@@ -169,7 +202,7 @@ __device__ __forceinline__ void answer(const AnswerProblem& p, AnswerShared& sha
     if (lane == 0) p.vector[of_vector] = part;
     if (blockIdx.x == 0 && threadIdx.x == 0) p.iou[0] = iou, p.score[0] = score;
     if (blockIdx.x == 0 && threadIdx.x < MASKS) p.ious[threadIdx.x] = shared.ious[threadIdx.x];
-    float4 values[ROWS / 4];
+    float4 values[SPAN / 4];
     load_row(values, shared.rows[2 + MASKS + best]);
     float y = product.run(values, shared.sums) + pointer_bias;
     float kept = score > 0.0f ? y : none;
@@ -179,18 +212,28 @@ __device__ __forceinline__ void answer(const AnswerProblem& p, AnswerShared& sha
 // ---- instances ----
 
 extern "C" __global__ void __launch_bounds__(HEAD_THREADS, 1)
-    mask_decoder_head_mlps(const float* rows, const float* weight, const float* bias, float* out, int first) {
+    mask_decoder_head_mlps(const float* rows, const float* weight, const float* bias, float* out, int first,
+                           int ahead) {
     __shared__ InnerShared shared;
-    inner_layer(rows, weight, bias, out, first, shared);
+    inner_layer(rows, weight, bias, out, first, ahead, shared);
+}
+
+extern "C" __global__ void __launch_bounds__(HEAD_THREADS, 1)
+    mask_decoder_proj_head_mlps(const float* read, const f16* out_weight, const float* out_bias,
+                                const float* queries, const float* norm_weight, const float* norm_bias,
+                                const float* weight, const float* bias, float* out, int ahead) {
+    __shared__ ProjectInnerShared shared;
+    project_and_start({read, out_weight, out_bias, queries, norm_weight, norm_bias}, weight, bias, out, ahead,
+                      shared);
 }
 
 extern "C" __global__ void __launch_bounds__(HEAD_THREADS, 1)
     mask_decoder_head_outputs(const float* rows, const float* score_weight, const float* iou_weight,
                               const float* hyper_weight, const float* pointer_weight, const float* no_pointer,
                               float* iou, float* ious, f16* pointer, float* score, float* vector,
-                              int probable) {
+                              int probable, int ahead) {
     __shared__ AnswerShared shared;
     answer({rows, score_weight, iou_weight, hyper_weight, pointer_weight, no_pointer, iou, ious, pointer,
-            score, vector, probable},
+            score, vector, probable, ahead},
            shared);
 }

@@ -12,7 +12,7 @@ Matmuls: scores F[64, 256] (x + pe)[T, 256]^T, values Wv (or V). T: image tokens
 
   - read: score[8h+j, n] = F[8h+j] . (x + pe)[n]; of each tile of 64 image tokens the largest score
     m of a row, the sum of exp(score - m), and the sum of exp(score - m) (Wv x)[n], of the head's 16
-    columns. mask_decoder_combine_splits merges the tiles.
+    columns. mask_decoder_join_splits merges the tiles.
   - write: score[n, 8h+j] = K[8h+j] . (x + pe)[n] + s[8h+j], p = softmax over j, y[n] = norm(x[n] +
     V p[n] + bias); then a read of y.
 

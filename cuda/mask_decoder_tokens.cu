@@ -6,20 +6,26 @@ and the weights of a head.
 
 8 tokens are rounded to two f16 each, 16 rows of A; sm 80 on. All weights of a thread are one stage.
 
-| kernel                           | M, N, K                  | blocks | threads | shared bytes |
-|----------------------------------|--------------------------|--------|---------|--------------|
-| mask_decoder_combine_splits      | 8, 256, 128              | 8      | 256     | 8 704        |
-| mask_decoder_token_mlp_up        | 8, 2048, 256             | 64     | 256     | 10 240       |
-| mask_decoder_token_mlp_down      | 8, 256, 2048             | 32     | 256     | 2 048        |
-| mask_decoder_fold_self_attn      | 8, 3 x 128 and 768, 256  | 16     | 256     | 27 392       |
-| mask_decoder_token_self_attn     | 8, 256, 256; 8, 128, 256 | 8      | 256     | 19 584       |
-| mask_decoder_fold_token_to_image | 8, 4 x 128, 256          | 16     | 256     | 27 392       |
+| kernel                           | M, N, K                   | blocks | threads | shared bytes |
+|----------------------------------|---------------------------|--------|---------|--------------|
+| mask_decoder_join_splits         | 8, 128, tiles             | 64     | 32      | 0            |
+| mask_decoder_token_proj_mlp_up   | 8, 256, 128; 8, 2048, 256 | 64     | 256     | 27 776       |
+| mask_decoder_combine_splits      | 8, 256, 128               | 8      | 256     | 8 704        |
+| mask_decoder_token_mlp_up        | 8, 2048, 256              | 64     | 256     | 10 240       |
+| mask_decoder_token_mlp_down      | 8, 256, 2048              | 64     | 256     | 2 048        |
+| mask_decoder_fold_self_attn      | 8, 3 x 128 and 768, 256   | 16     | 256     | 27 392       |
+| mask_decoder_token_self_attn     | 8, 256, 256; 8, 128, 256  | 8      | 256     | 19 584       |
+| mask_decoder_fold_token_to_image | 8, 4 x 128, 256           | 16     | 256     | 27 392       |
 
 These launches follow one another and each has little to do, so that their time is the time until
 memory has answered: a thread asks for all that it needs before it uses any of it, and tokens that a
 block needs whole are normalized by each block itself. `__launch_bounds__` says that a single block
 to a multiprocessor is enough: ptxas, left alone, saves registers, asks for a few words, waits for
 them, and asks for the next ones.
+
+`ahead` lets the next kernel start before this one has waited. So the kernels behind a pass over the
+image all start during the pass, and their weights have come when it ends. A kernel still ends after
+the one in front of it: each waits for that one, as ever.
 */
 #include "ptx.cuh"
 #include "attention.cuh"
@@ -37,27 +43,29 @@ __device__ __forceinline__ float zero_behind_barrier() { return (float)__syncthr
 
 /// The MLP's hidden layer with its ReLU, which lets a NaN through.
 __device__ __forceinline__ void expand(const float* queries, const f16* weight, const float* bias,
-                                       float* hidden, Up& shared) {
-    int token = threadIdx.x / Up::BLOCK_ROWS,
-        row = blockIdx.x * Up::BLOCK_ROWS + threadIdx.x % Up::BLOCK_ROWS;
-    float own = bias[row], y = shared.run(queries, weight, [] {}) + own;
-    hidden[token * HIDDEN + row] = y < 0.0f ? 0.0f : y;
+                                       f16* hidden, int ahead, Up& shared) {
+    int token = threadIdx.x / Up::BLOCK_ROWS, row = Up::first_row() + threadIdx.x % Up::BLOCK_ROWS;
+    float own = bias[row], y = shared.run(WholeTokens{queries}, weight, ahead, [] {}) + own;
+    HiddenTokens{hidden}.store(token, row, y < 0.0f ? 0.0f : y);
 }
-/// The MLP's second layer, added to what the MLP was given.
-__device__ __forceinline__ void narrow(const float* hidden, const f16* weight, const float* bias,
-                                       const float* queries, float* sum, Down& shared) {
-    int token = threadIdx.x / Down::BLOCK_ROWS,
-        row = blockIdx.x * Down::BLOCK_ROWS + threadIdx.x % Down::BLOCK_ROWS;
+
+/// The MLP's second layer, added to what the MLP was given: a part of the hidden columns.
+__device__ __forceinline__ void narrow(f16* hidden, const f16* weight, const float* bias,
+                                       const float* queries, float* sum, int ahead, Down& shared) {
+    int token = threadIdx.x / Down::BLOCK_ROWS, row = Down::first_row() + threadIdx.x % Down::BLOCK_ROWS,
+        part = Down::part();
+    bool first = token < TOKENS && part == 0;
     float own = 0.0f;
-    if (token < TOKENS) own = bias[row];
-    float y = shared.run(hidden, weight, [&] {
-        if (token < TOKENS) own += queries[token * WIDTH + row];
+    if (first) own = bias[row];
+    float y = shared.run(HiddenTokens{hidden}, weight, ahead, [&] {
+        if (first) own += queries[token * WIDTH + row];
     });
-    if (token < TOKENS) sum[token * WIDTH + row] = y + own;
+    if (token < TOKENS) sum[(part * TOKENS + token) * WIDTH + row] = y + own;
 }
 
 /// What the kernels behind a layer's MLP have in common.
 struct FoldProblem {
+    // `sum`: of each part of the MLP's hidden columns.
     const float *sum, *norm_weight, *norm_bias, *tokens;
     const f16* key_weight;
     const float* key_bias;
@@ -70,6 +78,7 @@ struct FoldProblem {
     f16* keys;
     float* scores_bias;
     f16* values;
+    int ahead;
 };
 struct FoldShared {
     static constexpr int PITCH = SELF_DEPTH + 4;
@@ -79,11 +88,12 @@ struct FoldShared {
 };
 
 class Fold {
-    Eight sum, weight, bias, token;
+    Eight sum[MLP_DOWN_PARTS], weight, bias, token;
     int lane, warp;
 
     /// A warp has a token's columns.
     __device__ __forceinline__ void load(const FoldProblem& p) {
+        if (p.ahead) dependent_launch();
         lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
         weight.load(p.norm_weight + lane * 8), bias.load(p.norm_bias + lane * 8);
         token.load(p.tokens + warp * WIDTH + lane * 8);
@@ -92,12 +102,15 @@ class Fold {
     __device__ __forceinline__ void normalize(const FoldProblem& p, FoldShared& shared) {
         dependent_wait();
         dependent_launch();
-        sum.load(p.sum + warp * WIDTH + lane * 8);
+#pragma unroll
+        for (int i = 0; i < MLP_DOWN_PARTS; i++) sum[i].load(p.sum + (i * TOKENS + warp) * WIDTH + lane * 8);
         // The weights are to be on their way before anything waits for the sum.
         float zero = zero_behind_barrier();
 #pragma unroll
-        for (int i = 0; i < 8; i++) sum.at[i] += zero;
-        Eight y = normalized(sum, weight, bias);
+        for (int i = 0; i < 8; i++) sum[0].at[i] += zero;
+#pragma unroll
+        for (int i = 1; i < MLP_DOWN_PARTS; i++) sum[0].add(sum[i]);
+        Eight y = normalized(sum[0], weight, bias);
         shared.queries.store(warp, lane, y);
         if (blockIdx.x == 0) y.store(p.queries + warp * WIDTH + lane * 8);
         y.add(token);
@@ -235,12 +248,14 @@ struct TurnProblem {
     const f16* key_weight;
     float* out;
     f16* folded;
+    int ahead;
 };
 
 /// The second layer's queries behind their self-attention, and F of a head of its read.
 __device__ __forceinline__ void turn(const TurnProblem& p, TurnShared& shared) {
     constexpr int GROUPS = WIDTH / QUAD_COLUMNS;
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, head = blockIdx.x, part = lane & 3;
+    if (p.ahead) dependent_launch();
     // A warp has 32 columns of the projection: the 128 KB that a block reads of this weight are
     // most of its time.
     uint2 rows[GROUPS][2][4];
@@ -288,23 +303,42 @@ __device__ __forceinline__ void turn(const TurnProblem& p, TurnShared& shared) {
 extern "C" __global__ void __launch_bounds__(TOKEN_THREADS, 1)
     mask_decoder_combine_splits(const float* sums, const float* parts, const float* value_bias,
                                 const f16* out_weight, const float* out_bias, const float* queries,
-                                const float* norm_weight, const float* norm_bias, float* out, int tiles) {
+                                const float* norm_weight, const float* norm_bias, float* out, int tiles,
+                                int ahead) {
     __shared__ GatherShared shared;
-    gather({sums, parts, value_bias, out_weight, out_bias, queries, norm_weight, norm_bias, out, tiles},
+    gather({sums, parts, value_bias, out_weight, out_bias, queries, norm_weight, norm_bias, out, tiles,
+            ahead},
            shared);
 }
 
-extern "C" __global__ void __launch_bounds__(TOKEN_THREADS, 1)
-    mask_decoder_token_mlp_up(const float* queries, const f16* weight, const float* bias, float* hidden) {
-    __shared__ Up shared;
-    expand(queries, weight, bias, hidden, shared);
+extern "C" __global__ void __launch_bounds__(32, 1)
+    mask_decoder_join_splits(const float* sums, const float* parts, const float* value_bias, float* read,
+                             int tiles, int ahead) {
+    join({sums, parts, value_bias, read, tiles, ahead});
 }
 
 extern "C" __global__ void __launch_bounds__(TOKEN_THREADS, 1)
-    mask_decoder_token_mlp_down(const float* hidden, const f16* weight, const float* bias,
-                                const float* queries, float* sum) {
+    mask_decoder_token_proj_mlp_up(const float* read, const f16* out_weight, const float* out_bias,
+                                   const float* queries, const float* norm_weight, const float* norm_bias,
+                                   float* out, const f16* weight, const float* bias, f16* hidden,
+                                   int ahead) {
+    __shared__ ProjectUpShared shared;
+    project_and_expand({read, out_weight, out_bias, queries, norm_weight, norm_bias}, out, weight, bias,
+                       hidden, ahead, shared);
+}
+
+extern "C" __global__ void __launch_bounds__(TOKEN_THREADS, 1)
+    mask_decoder_token_mlp_up(const float* queries, const f16* weight, const float* bias, f16* hidden,
+                              int ahead) {
+    __shared__ Up shared;
+    expand(queries, weight, bias, hidden, ahead, shared);
+}
+
+extern "C" __global__ void __launch_bounds__(TOKEN_THREADS, 1)
+    mask_decoder_token_mlp_down(f16* hidden, const f16* weight, const float* bias,
+                                const float* queries, float* sum, int ahead) {
     __shared__ Down shared;
-    narrow(hidden, weight, bias, queries, sum, shared);
+    narrow(hidden, weight, bias, queries, sum, ahead, shared);
 }
 
 extern "C" __global__ void __launch_bounds__(TOKEN_THREADS, 1)
@@ -313,11 +347,11 @@ extern "C" __global__ void __launch_bounds__(TOKEN_THREADS, 1)
                                 const f16* value_weight, const float* value_bias, const f16* query_weight,
                                 const float* query_bias, const f16* out_weight, float* queries, f16* keys,
                                 float* scores_bias, f16* values, const f16* self_weight,
-                                const float* self_bias, float* attended) {
+                                const float* self_bias, float* attended, int ahead) {
     __shared__ FoldShared shared;
     const FoldProblem p = {sum,        norm_weight,  norm_bias,  tokens,       key_weight,
                            key_bias,   value_weight, value_bias, query_weight, query_bias,
-                           out_weight, queries,      keys,       scores_bias,  values};
+                           out_weight, queries,      keys,       scores_bias,  values,     ahead};
     if (blockIdx.x < HEADS) Fold().write(p, blockIdx.x, shared);
     else Fold().attend(p, blockIdx.x - HEADS, self_weight, self_bias, attended, shared);
 }
@@ -329,11 +363,11 @@ extern "C" __global__ void __launch_bounds__(TOKEN_THREADS, 1)
                                      const f16* query_weight, const float* query_bias, const f16* out_weight,
                                      float* queries, f16* keys, float* scores_bias, f16* values,
                                      const f16* read_query_weight, const float* read_query_bias,
-                                     const f16* read_key_weight, f16* folded) {
+                                     const f16* read_key_weight, f16* folded, int ahead) {
     __shared__ FoldShared shared;
     const FoldProblem p = {sum,        norm_weight,  norm_bias,  tokens,       key_weight,
                            key_bias,   value_weight, value_bias, query_weight, query_bias,
-                           out_weight, queries,      keys,       scores_bias,  values};
+                           out_weight, queries,      keys,       scores_bias,  values,     ahead};
     if (blockIdx.x < HEADS) Fold().write(p, blockIdx.x, shared);
     else
         Fold().read(p, blockIdx.x - HEADS, read_query_weight, read_query_bias, read_key_weight, folded,
@@ -344,9 +378,9 @@ extern "C" __global__ void __launch_bounds__(TOKEN_THREADS, 1)
     mask_decoder_token_self_attn(const float* attended, const f16* out_weight, const float* out_bias,
                                  const float* queries, const float* norm_weight, const float* norm_bias,
                                  const float* tokens, const f16* query_weight, const float* query_bias,
-                                 const f16* key_weight, float* out, f16* folded) {
+                                 const f16* key_weight, float* out, f16* folded, int ahead) {
     __shared__ TurnShared shared;
     turn({attended, out_weight, out_bias, queries, norm_weight, norm_bias, tokens, query_weight, query_bias,
-          key_weight, out, folded},
+          key_weight, out, folded, ahead},
          shared);
 }

@@ -126,38 +126,71 @@ struct WeightRows {
     }
 };
 
-/// All tokens by the rows of a linear layer, 8 TILES rows a block. Each warp has an eighth of the
-/// columns.
-template <int GROUPS, int TILES>
+/// Tokens in memory as f32, [8, 256].
+struct WholeTokens {
+    const float* at;
+    __device__ __forceinline__ Fragment load(int token, int column) const {
+        Eight x;
+        x.load(at + token * WIDTH + column);
+        Fragment f;
+        f.split_of(x);
+        return f;
+    }
+};
+/// The MLP's hidden layer in memory as f16, [2, 8, 2048]: already split, by the thread that has a
+/// number, so that no block splits all of them.
+struct HiddenTokens {
+    f16* at;
+    __device__ __forceinline__ void store(int token, int row, float x) const {
+        u32 high, rest;
+        split(x, x, high, rest);
+        at[token * HIDDEN + row] = (f16)high, at[(TOKENS + token) * HIDDEN + row] = (f16)rest;
+    }
+    __device__ __forceinline__ Fragment load(int token, int column) const {
+        const f16* from = at + token * HIDDEN + column;
+        return {*(const uint4*)from, *(const uint4*)(from + TOKENS * HIDDEN)};
+    }
+};
+
+/// All tokens by the rows of a linear layer: 8 TILES rows a block, and one of PARTS parts of the
+/// columns, of which each warp has an eighth.
+template <int GROUPS, int TILES, int PARTS>
 struct Layer {
-    static constexpr int COLUMNS = WARPS * GROUPS * QUAD_COLUMNS, BLOCK_ROWS = TILES * 8,
-                         PITCH = TILES > 1 ? BLOCK_ROWS + 8 : BLOCK_ROWS;
+    static constexpr int COLUMNS = WARPS * GROUPS * QUAD_COLUMNS, ALL_COLUMNS = PARTS * COLUMNS,
+                         BLOCK_ROWS = TILES * 8, PITCH = TILES > 1 ? BLOCK_ROWS + 8 : BLOCK_ROWS;
     alignas(16) float sums[WARPS][TOKENS][PITCH];
+
+    __device__ __forceinline__ static int first_row() { return blockIdx.x / PARTS * BLOCK_ROWS; }
+    __device__ __forceinline__ static int part() { return blockIdx.x % PARTS; }
 
     /// Of threads below 8 BLOCK_ROWS: row threadIdx.x % BLOCK_ROWS of token threadIdx.x /
     /// BLOCK_ROWS. It waits for the previous kernel; `behind` is done behind that.
-    template <class Behind>
-    __device__ __forceinline__ float run(const float* x, const f16* weight, Behind behind) {
-        int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, first = warp * GROUPS * QUAD_COLUMNS;
-        Eight values[GROUPS];
+    template <class Tokens, class Behind>
+    __device__ __forceinline__ float run(const Tokens& x, const f16* weight, int ahead, Behind behind) {
+        if (ahead) dependent_launch();
+        int lane = threadIdx.x & 31, warp = threadIdx.x >> 5,
+            first = part() * COLUMNS + warp * GROUPS * QUAD_COLUMNS;
+        Fragment values[GROUPS];
         WeightRows<GROUPS> rows[TILES];
 #pragma unroll
         for (int t = 0; t < TILES; t++)
-            rows[t].load(weight + (blockIdx.x * BLOCK_ROWS + t * 8) * COLUMNS + first, COLUMNS, lane);
+            rows[t].load(weight + (first_row() + t * 8) * ALL_COLUMNS + first, ALL_COLUMNS, lane);
         dependent_wait();
         dependent_launch();
 #pragma unroll
         for (int i = 0; i < GROUPS; i++)
-            values[i].load(x + (lane >> 2) * COLUMNS + first + i * QUAD_COLUMNS + (lane & 3) * 8);
+            values[i] = x.load(lane >> 2, first + i * QUAD_COLUMNS + (lane & 3) * 8);
         behind();
         float all[TILES][2][4] = {};
 #pragma unroll
-        for (int i = 0; i < GROUPS; i++) {
-            Fragment f;
-            f.split_of(values[i]);
+        for (int i = 0; i < GROUPS; i++)
 #pragma unroll
-            for (int t = 0; t < TILES; t++) f.multiply(all[t], rows[t].at[i]);
-        }
+            for (int t = 0; t < TILES; t++) values[i].multiply(all[t], rows[t].at[i]);
+        return finish(all);
+    }
+    /// The same from the products of this warp's columns.
+    __device__ __forceinline__ float finish(const float (&all)[TILES][2][4]) {
+        int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
 #pragma unroll
         for (int t = 0; t < TILES; t++)
             *(float2*)&sums[warp][lane >> 2][t * 8 + (lane & 3) * 2] = Fragment::total(all[t]);
@@ -170,9 +203,13 @@ struct Layer {
         return sum;
     }
 };
-using Up = Layer<WIDTH / (WARPS * QUAD_COLUMNS), 4>;
-using Down = Layer<HIDDEN / (WARPS * QUAD_COLUMNS), 1>;
-constexpr int MLP_UP_BLOCKS = HIDDEN / Up::BLOCK_ROWS, MLP_DOWN_BLOCKS = WIDTH / Down::BLOCK_ROWS;
+// Parts of the hidden columns, whose sums the kernel behind adds: half as many bytes of all tokens
+// come to a multiprocessor.
+constexpr int MLP_DOWN_PARTS = 2;
+using Up = Layer<WIDTH / (WARPS * QUAD_COLUMNS), 4, 1>;
+using Down = Layer<HIDDEN / (WARPS * QUAD_COLUMNS * MLP_DOWN_PARTS), 1, MLP_DOWN_PARTS>;
+constexpr int MLP_UP_BLOCKS = HIDDEN / Up::BLOCK_ROWS,
+              MLP_DOWN_BLOCKS = WIDTH / Down::BLOCK_ROWS * MLP_DOWN_PARTS;
 
 /// One step of a product with a weight whose rows are summed over: this lane has columns 4 (lane /
 /// 4) to 4 (lane / 4) + 3 of 32, of four rows that depend on lane % 4; `a` is the tokens' columns

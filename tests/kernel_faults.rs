@@ -129,6 +129,8 @@ fn a_fault_in_the_mask_decoder_is_found() {
     let faults = [
         ("decoder_skips_the_last_token_of_a_tile", "score"),
         ("decoder_has_no_value_bias", "score"),
+        ("decoder_joins_the_first_tile_alone", "score"),
+        ("decoder_forgets_the_projection", "score"),
         ("decoder_squashes_the_wrong_ious", "IoU"),
         ("decoder_takes_the_last_of_equal_ious", "pointer"),
         ("decoder_takes_the_pointer_of_score_3", "pointer"),

@@ -16,6 +16,19 @@ template <class T> static void compare(const char* what, T& found, const Numbers
            found.beyond() ? ", written beyond" : "", bad ? " BAD" : "");
     fflush(stdout); failed |= bad;
 }
+/// What lies in memory as two summands, one behind the other.
+template <class T> static Numbers both(T& parts) {
+    Numbers y(parts.count / 2);
+    for (size_t i = 0; i < y.size(); i++) y[i] = parts.at(i) + parts.at(y.size() + i);
+    return y;
+}
+template <class T> static void compare_split(const char* what, T& parts, const Numbers& wanted, double limit) {
+    Reals found(parts.count / 2);
+    const Numbers all = both(parts);
+    for (size_t i = 0; i < all.size(); i++) found[i] = all[i];
+    if (parts.beyond()) printf("  %s: written beyond BAD\n", what), failed = true;
+    compare(what, found, wanted, limit);
+}
 const double SINGLE = 2e-4, ROUNDED = 1e-3;  // limits of f32 and of halves
 
 // ---- reference ----
@@ -72,62 +85,119 @@ static Numbers attention(const Numbers& q, const Numbers& k, const Numbers& v) {
     }
     return y;
 }
+/// The rows that the heads' MLPs are given, by the tokens.
+static Numbers head_tokens(const Numbers& tokens) {
+    const int token[8] = {0, 1, 3, 4, 5, 3, 4, 5};
+    Numbers x(2048);
+    for (int r = 0; r < 8; r++) for (int i = 0; i < 256; i++) x[r * 256 + i] = tokens[token[r] * 256 + i];
+    return x;
+}
+/// An inner layer of the heads' MLPs.
+static Numbers inner_layer(const Numbers& x, Reals& weight, Reals& bias) {
+    const int network[8] = {0, 1, 2, 3, 4, 5, 5, 5};
+    Numbers y(2048);
+    for (int r = 0; r < 8; r++) for (int o = 0; o < 256; o++) {
+        double s = bias.at(network[r] * 256 + o);
+        for (int i = 0; i < 256; i++) s += x[r * 256 + i] * weight.at((network[r] * 256 + i) * 256 + o);
+        y[r * 256 + o] = s < 0 ? 0 : s;
+    }
+    return y;
+}
 
 // ---- launches ----
 
 template <class S, class F> static void launch(Dim grid, F kernel) { launch_with<S>(grid, 256, kernel); }
 
-static void gathered(int tiles, float height) {
-    Reals sums(tiles * 128), parts(tiles * 1024), value_bias(128, 0.3), out_bias(256, 0.3), queries(2048, 1),
-        weight(256, 0.2, 1), bias(256, 0.2), out(2048);
-    Halves projection(256 * 128, 0.09), turned = transposed(projection, 256);
-    for (int t = 0; t < tiles; t++) for (int r = 0; r < 64; r++) {
-        float most = 1 + 31.5f * (1 + sinf(t * 64 + r));
-        sums[(t * 64 + r) * 2] = height * normal(rng), sums[(t * 64 + r) * 2 + 1] = most;
-        for (int d = 0; d < 16; d++) parts[(t * 8 + r % 8) * 128 + r / 8 * 16 + d] = most * normal(rng);
-    }
-    depends_on(sums, parts, queries, out);
-    launch<GatherShared>({8, 1, 1}, [&](GatherShared& s) {
-        gather({sums.data(), parts.data(), value_bias.data(), turned.data(), out_bias.data(), queries.data(),
-                weight.data(), bias.data(), out.data(), tiles},
-               s);
-    });
-    Numbers read(8 * 128);
-    for (int j = 0; j < 8; j++) for (int h = 0; h < 8; h++) {
-        double top = -1e300, total = 0, sum[16] = {};
-        for (int t = 0; t < tiles; t++) top = std::max(top, sums.at((t * 64 + h * 8 + j) * 2));
-        for (int t = 0; t < tiles; t++) {
-            double scale = exp(sums.at((t * 64 + h * 8 + j) * 2) - top);
-            total += scale * sums.at((t * 64 + h * 8 + j) * 2 + 1);
-            for (int d = 0; d < 16; d++) sum[d] += scale * parts.at((t * 8 + j) * 128 + h * 16 + d);
+/// ImageTiles of a pass over the image, whose maxima are about `height`, and what follows it.
+struct ImageTiles {
+    int tiles; float height;
+    Reals sums, parts, value_bias{128, 0.3}, out_bias{256, 0.3}, queries{2048, 1}, weight{256, 0.2, 1},
+        bias{256, 0.2}, read{8 * 128}, out{2048};
+    Halves projection{256 * 128, 0.09}, turned = transposed(projection, 256);
+    Numbers wanted_read = Numbers(8 * 128), wanted;
+
+    ImageTiles(int tiles, float height)
+        : tiles(tiles), height(height), sums(tiles * 128), parts(tiles * 1024) {
+        for (int t = 0; t < tiles; t++) for (int r = 0; r < 64; r++) {
+            float most = 1 + 31.5f * (1 + sinf(t * 64 + r));
+            sums[(t * 64 + r) * 2] = height * normal(rng), sums[(t * 64 + r) * 2 + 1] = most;
+            for (int d = 0; d < 16; d++) parts[(t * 8 + r % 8) * 128 + r / 8 * 16 + d] = most * normal(rng);
         }
-        for (int d = 0; d < 16; d++) read[j * 128 + h * 16 + d] = sum[d] / total + value_bias.at(h * 16 + d);
+        for (int j = 0; j < 8; j++) for (int h = 0; h < 8; h++) {
+            double top = -1e300, total = 0, sum[16] = {};
+            for (int t = 0; t < tiles; t++) top = std::max(top, sums.at((t * 64 + h * 8 + j) * 2));
+            for (int t = 0; t < tiles; t++) {
+                double scale = exp(sums.at((t * 64 + h * 8 + j) * 2) - top);
+                total += scale * sums.at((t * 64 + h * 8 + j) * 2 + 1);
+                for (int d = 0; d < 16; d++) sum[d] += scale * parts.at((t * 8 + j) * 128 + h * 16 + d);
+            }
+            for (int d = 0; d < 16; d++)
+                wanted_read[j * 128 + h * 16 + d] = sum[d] / total + value_bias.at(h * 16 + d);
+        }
+        wanted = norm(plus(queries.values(), linear(wanted_read, 128, projection, out_bias)), weight, bias);
     }
-    char what[99];
-    snprintf(what, sizeof what, "mask_decoder_combine_splits, %d tiles, maxima of %g", tiles, height);
-    compare(what, out, norm(plus(queries.values(), linear(read, 128, projection, out_bias)), weight, bias),
-            SINGLE);
-}
+    template <class T> void compared(const char* kernels, T& found, const Numbers& wanted) {
+        char what[99];
+        snprintf(what, sizeof what, "%s, %d tiles, maxima of %g", kernels, tiles, height);
+        compare(what, found, wanted, SINGLE);
+    }
+    void gathered() {
+        depends_on(sums, parts, queries, out);
+        launch<GatherShared>({8, 1, 1}, [&](GatherShared& s) {
+            gather({sums.data(), parts.data(), value_bias.data(), turned.data(), out_bias.data(),
+                    queries.data(), weight.data(), bias.data(), out.data(), tiles, 1},
+                   s);
+        });
+        compared("mask_decoder_combine_splits", out, wanted);
+    }
+    void joined() {
+        depends_on(sums, parts, read);
+        launch({64, 1, 1}, 32, 0,
+               [&] { join({sums.data(), parts.data(), value_bias.data(), read.data(), tiles, 1}); });
+        compared("mask_decoder_join_splits", read, wanted_read);
+    }
+    ProjectProblem problem() {
+        return {read.data(),    turned.data(), out_bias.data(),
+                queries.data(), weight.data(), bias.data()};
+    }
+    void projected() {
+        Reals up_bias(2048, 0.3);
+        Halves up(2048 * 256, 0.07), hidden(2 * 8 * 2048);
+        depends_on(read, queries, out, hidden);
+        launch<ProjectUpShared>({64, 1, 1}, [&](ProjectUpShared& s) {
+            project_and_expand(problem(), out.data(), up.data(), up_bias.data(), hidden.data(), 1, s);
+        });
+        compare("... and mask_decoder_token_proj_mlp_up, queries", out, wanted, SINGLE);
+        compare_split("hidden layer", hidden, relu(linear(wanted, 256, up, up_bias)), SINGLE);
+        Reals inner(6 * 65536, 0.07), inner_bias(6 * 256, 0.3), rows(2048);
+        depends_on(read, queries, rows);
+        launch<heads::ProjectInnerShared>({8, 4, 1}, [&](heads::ProjectInnerShared& s) {
+            heads::project_and_start(problem(), inner.data(), inner_bias.data(), rows.data(), 1, s);
+        });
+        compare("... and mask_decoder_proj_head_mlps", rows, inner_layer(head_tokens(wanted), inner, inner_bias),
+                SINGLE);
+    }
+};
 
 static void mlp() {
-    Reals queries(2048, 1), bias(2048, 0.3), hidden(8 * 2048), narrow_bias(256, 0.3), sum(2048);
-    Halves up(2048 * 256, 0.07), down(256 * 2048, 0.03);
+    Reals queries(2048, 1), bias(2048, 0.3), narrow_bias(256, 0.3), sum(2 * 2048);
+    Halves up(2048 * 256, 0.07), down(256 * 2048, 0.03), hidden(2 * 8 * 2048);
     depends_on(queries, hidden);
-    launch<Up>({64, 1, 1}, [&](Up& s) { expand(queries.data(), up.data(), bias.data(), hidden.data(), s); });
+    launch<Up>({64, 1, 1}, [&](Up& s) { expand(queries.data(), up.data(), bias.data(), hidden.data(), 1, s); });
     Numbers wanted = relu(linear(queries.values(), 256, up, bias));
-    compare("mask_decoder_token_mlp_up", hidden, wanted, SINGLE);
+    compare_split("mask_decoder_token_mlp_up", hidden, wanted, SINGLE);
     depends_on(hidden, queries, sum);
-    launch<Down>({32, 1, 1}, [&](Down& s) {
-        narrow(hidden.data(), down.data(), narrow_bias.data(), queries.data(), sum.data(), s);
+    launch<Down>({64, 1, 1}, [&](Down& s) {
+        narrow(hidden.data(), down.data(), narrow_bias.data(), queries.data(), sum.data(), 1, s);
     });
-    compare("mask_decoder_token_mlp_up, mask_decoder_token_mlp_down", sum,
+    compare_split("mask_decoder_token_mlp_up, mask_decoder_token_mlp_down", sum,
             plus(linear(wanted, 2048, down, narrow_bias), queries.values()), SINGLE);
 }
 
 /// The launches between a layer's MLP and the next pass over the image, with weights that give
 /// scores of about `height`.
 struct Layers {
-    Reals sum{2048, 1.5, 0.3}, weight{256, 0.2, 1}, bias{256, 0.2}, tokens{2048, 0.7};
+    Reals sum{2 * 2048, 1.1, 0.15}, weight{256, 0.2, 1}, bias{256, 0.2}, tokens{2048, 0.7};
     Halves key, value{128 * 256, 0.06}, query{128 * 256, 0.06}, out{256 * 128, 0.09};
     Reals key_bias{128, 0.3}, value_bias{128, 0.3}, query_bias{128, 0.3};
     Reals queries{2048}, scores_bias{64};
@@ -144,11 +214,11 @@ struct Layers {
     FoldProblem problem() {
         return {sum.data(),      weight.data(),  bias.data(),       tokens.data(),      key.data(),
                 key_bias.data(), value.data(),   value_bias.data(), query.data(),       query_bias.data(),
-                out.data(),      queries.data(), keys.data(),       scores_bias.data(), values_out.data()};
+                out.data(),      queries.data(), keys.data(),       scores_bias.data(), values_out.data(), 1};
     }
     void written(const char* kernel) {
         printf("%s\n", kernel);
-        normed = norm(sum.values(), weight, bias), moved = plus(normed, tokens.values());
+        normed = norm(both(sum), weight, bias), moved = plus(normed, tokens.values());
         compare("queries", queries, normed, SINGLE);
         Numbers k = linear(moved, 256, key, key_bias), v = linear(normed, 256, value, value_bias), s(64),
                 V(256 * 64);
@@ -177,7 +247,7 @@ struct Layers {
         launch<TurnShared>({8, 1, 1}, [&](TurnShared& s) {
             turn({attended.data(), turned.data(), out_bias.data(), queries.data(), turn_weight.data(),
                   turn_bias.data(), tokens.data(), read_query.data(), read_bias.data(), read_key.data(),
-                  turn_out.data(), folded.data()},
+                  turn_out.data(), folded.data(), 1},
                  s);
         });
         turn_wanted("mask_decoder_token_self_attn", attended.values(), queries.values());
@@ -232,28 +302,20 @@ static void answers(Answers c) {
         depends_on(i ? rows[0] : tokens, rows[i]);
         launch<heads::InnerShared>({8, 4, 1}, [&](heads::InnerShared& s) {
             heads::inner_layer(i ? rows[0].data() : tokens.data(), inner[i].data(), inner_bias[i].data(),
-                               rows[i].data(), i == 0, s);
+                               rows[i].data(), i == 0, 1, s);
         });
     }
     depends_on(rows[1], iou, each_iou, pointer, score, vector);
     launch<heads::AnswerShared>({4, 1, 1}, [&](heads::AnswerShared& s) {
         heads::answer({rows[1].data(), score_weight.data(), iou_weight.data(), hyper.data(),
                        pointer_weight.data(), none.data(), iou.data(), each_iou.data(), pointer.data(),
-                       score.data(), vector.data(), c.probable},
+                       score.data(), vector.data(), c.probable, 1},
                       s);
     });
     printf("%s\n", c.name);
-    const int token[8] = {0, 1, 3, 4, 5, 3, 4, 5}, network[8] = {0, 1, 2, 3, 4, 5, 5, 5};
-    Numbers x(2048);
-    for (int r = 0; r < 8; r++) for (int i = 0; i < 256; i++) x[r * 256 + i] = tokens.at(token[r] * 256 + i);
+    Numbers x = head_tokens(tokens.values());
     for (int l = 0; l < 2; l++) {
-        Numbers y(2048);
-        for (int r = 0; r < 8; r++) for (int o = 0; o < 256; o++) {
-            double s = inner_bias[l].at(network[r] * 256 + o);
-            for (int i = 0; i < 256; i++) s += x[r * 256 + i] * inner[l].at((network[r] * 256 + i) * 256 + o);
-            y[r * 256 + o] = s < 0 ? 0 : s;
-        }
-        x = y;
+        x = inner_layer(x, inner[l], inner_bias[l]);
         compare(l ? "mask_decoder_head_mlps twice" : "mask_decoder_head_mlps", rows[l], x, SINGLE);
     }
     auto row = [&](int r, Reals& weight, size_t first) {
@@ -285,8 +347,14 @@ static void answers(Answers c) {
 
 int main(int count, char** words) {
     const bool all = !shipped_alone(count, words);
-    for (int tiles : {1, 64, 128}) gathered(tiles, 10);
-    if (all) for (int tiles : {2, 7, 63, 65, 127, 129, 300}) gathered(tiles, 3), gathered(tiles, 100);
+    for (int tiles : {1, 64, 128}) {
+        ImageTiles of(tiles, 10);
+        of.gathered(), of.joined(), of.projected();
+    }
+    if (all) for (int tiles : {2, 7, 63, 65, 127, 129, 300}) for (float height : {3.0f, 100.0f}) {
+        ImageTiles of(tiles, height);
+        of.gathered(), of.joined();
+    }
     mlp();
     for (float height : {1.0f, 20.0f}) Layers(height).attend(height);
     Layers(1).read();

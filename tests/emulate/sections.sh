@@ -58,6 +58,9 @@ wrong mask_decoder_image.cuh.attention decoder_skips_the_last_token_of_a_tile \
     "$last" "(i + n == EIGHTS - 1 && of.part == 3 ? 0.0f : $last)"
 wrong mask_decoder_combine.cuh.combine decoder_has_no_value_bias \
     '((const float4*)(p.value_bias + head * DEPTH))[part]' '(float4{0, 0, 0, 0})'
+wrong mask_decoder_combine.cuh.combine decoder_joins_the_first_tile_alone 'tile < tiles' 'tile < 1'
+wrong mask_decoder_combine.cuh.combine decoder_forgets_the_projection \
+    'query.add(own)' '(void)0'
 wrong mask_decoder_heads.cu.heads decoder_squashes_the_wrong_ious p.probable '!p.probable'
 wrong mask_decoder_heads.cu.heads decoder_takes_the_last_of_equal_ious 'other > iou' 'other >= iou'
 wrong mask_decoder_heads.cu.heads decoder_takes_the_pointer_of_score_3 'score > 0.0f' 'score > 3.0f'

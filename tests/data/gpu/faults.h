@@ -13,6 +13,8 @@
     X(keys_of_one_time) \
     X(decoder_skips_the_last_token_of_a_tile) \
     X(decoder_has_no_value_bias) \
+    X(decoder_joins_the_first_tile_alone) \
+    X(decoder_forgets_the_projection) \
     X(decoder_squashes_the_wrong_ious) \
     X(decoder_takes_the_last_of_equal_ious) \
     X(decoder_takes_the_pointer_of_score_3) \

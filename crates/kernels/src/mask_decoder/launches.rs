@@ -26,17 +26,11 @@ const READ_SHARED: u32 = constant!(MaskDecoderImage, "READ_SHARED");
 const WRITE_SHARED: u32 = constant!(MaskDecoderImage, "WRITE_SHARED");
 // The smallest limit of a block's shared memory from sm 80 on: 99 KiB.
 const _: () = assert!(WRITE_SHARED <= 99 * 1024);
-/// Blocks of the tokens' MLP: up-projection and down-projection.
-const MLP_UP_BLOCKS: u32 = constant!(MaskDecoderTokens, "MLP_UP_BLOCKS");
-const MLP_DOWN_BLOCKS: u32 = constant!(MaskDecoderTokens, "MLP_DOWN_BLOCKS");
 /// Blocks along a row of the heads' inner layers, and of the output heads.
-const HEADS_BLOCKS: u32 =
+pub(super) const HEADS_BLOCKS: u32 =
     constant!(MaskDecoderHeads, "WIDTH") / constant!(MaskDecoderHeads, "PART");
 /// Pixels of one image token after the first upscaling, a block each.
 const PIXELS: u32 = 4;
-/// Rows of the heads: objectness, IoU, vectors and object pointers of three masks.
-const HEAD_ROWS: u32 = constant!(MaskDecoderHeads, "NETWORKS");
-
 // The sources have the sizes of the network.
 const _: () = {
     assert!(constant!(MaskDecoderImage, "IMAGE_WIDTH") as usize == WIDTH);
@@ -57,13 +51,16 @@ const _: () = {
 pub(super) struct Kernels {
     token_to_image_attn: Kernel,
     image_to_token_attn: Kernel,
-    combine_splits: Kernel,
-    token_mlp_up: Kernel,
-    token_mlp_down: Kernel,
+    pub(super) combine_splits: Kernel,
+    pub(super) join_splits: Kernel,
+    pub(super) token_proj_mlp_up: Kernel,
+    pub(super) proj_head_mlps: Kernel,
+    pub(super) token_mlp_up: Kernel,
+    pub(super) token_mlp_down: Kernel,
     fold_self_attn: Kernel,
     token_self_attn: Kernel,
     fold_token_to_image: Kernel,
-    head_mlps: Kernel,
+    pub(super) head_mlps: Kernel,
     head_outputs: Kernel,
     upscale_masks: Kernel,
 }
@@ -88,6 +85,9 @@ impl Kernels {
             token_to_image_attn: of("mask_decoder_token_to_image_attn", READ_SHARED)?,
             image_to_token_attn: of("mask_decoder_image_to_token_attn", WRITE_SHARED)?,
             combine_splits: of("mask_decoder_combine_splits", 0)?,
+            join_splits: of("mask_decoder_join_splits", 0)?,
+            token_proj_mlp_up: of("mask_decoder_token_proj_mlp_up", 0)?,
+            proj_head_mlps: of("mask_decoder_proj_head_mlps", 0)?,
             token_mlp_up: of("mask_decoder_token_mlp_up", 0)?,
             token_mlp_down: of("mask_decoder_token_mlp_down", 0)?,
             fold_self_attn: of("mask_decoder_fold_self_attn", 0)?,
@@ -173,56 +173,6 @@ impl MaskDecoder {
         unsafe { kernels.image_to_token_attn.launch(grid, &args, chain) }
     }
 
-    /// Merges the tiles' partial softmax sums, then applies output projection, residual and layer
-    /// norm.
-    pub(super) fn combine_splits(
-        &self,
-        attn: &TokenToImageAttn,
-        queries: &View,
-        out: &View,
-        chain: &Chain,
-    ) -> Result<()> {
-        let Scratch { softmax_stats, partial_values, .. } = &self.scratch;
-        let tiles = self.tokens().div_ceil(TILE);
-        let args = arguments!(
-            ["mask_decoder_combine_splits"];
-            View(softmax_stats),
-            View(partial_values),
-            View(&attn.value_bias),
-            View(&attn.out.weight),
-            View(&attn.out.bias),
-            View(queries),
-            View(&attn.norm.weight),
-            View(&attn.norm.bias),
-            View(out),
-            I32(int(tiles, "the number of tiles")?),
-        );
-        let grid = (TOKENS as u32, 1, 1);
-        // SAFETY: the arguments match mask_decoder_combine_splits: as many tiles as the kernels over
-        // the image wrote, weights whose sizes were checked when they were loaded, and tokens of the
-        // scratch or the weights.
-        unsafe { self.model.kernels.combine_splits.launch(grid, &args, chain) }
-    }
-
-    /// The tokens' MLP: up-projection, down-projection, residual add. The layer norm follows in the
-    /// next kernel.
-    pub(super) fn token_mlp(&self, layer: &Layer, queries: &View, chain: &Chain) -> Result<()> {
-        let Kernels { token_mlp_up, token_mlp_down, .. } = &self.model.kernels;
-        let Scratch { hidden, sum, .. } = &self.scratch;
-        let Affine { weight, bias } = &layer.up;
-        let args =
-            arguments!(["mask_decoder_token_mlp_up"]; Views[4]([queries, weight, bias, hidden]));
-        let grid = (MLP_UP_BLOCKS, 1, 1);
-        // SAFETY: the arguments match mask_decoder_token_mlp_up: scratch, and weights whose sizes
-        // were checked when they were loaded.
-        unsafe { token_mlp_up.launch(grid, &args, chain) }?;
-        let Affine { weight, bias } = &layer.down;
-        let args = arguments!(["mask_decoder_token_mlp_down"]; Views[5]([hidden, weight, bias, queries, sum]));
-        let grid = (MLP_DOWN_BLOCKS, 1, 1);
-        // SAFETY: as above, for mask_decoder_token_mlp_down.
-        unsafe { token_mlp_down.launch(grid, &args, chain) }
-    }
-
     /// Arguments shared by the two kernels that fold the tokens' keys and values into the
     /// image-to-token attention.
     pub(super) fn folding<'a>(&'a self, layer: &'a Layer, queries: &'a View) -> [&'a View; 15] {
@@ -255,6 +205,7 @@ impl MaskDecoder {
             ["mask_decoder_fold_self_attn"];
             Views[15](self.folding(&weights.layers[0], queries)),
             Views[3]([weight, bias, &self.scratch.attended]),
+            I32(self.way.ahead_of_tokens()),
         );
         let grid = (2 * TOKENS as u32, 1, 1);
         // SAFETY: the arguments match mask_decoder_fold_self_attn: scratch, and weights whose sizes
@@ -282,7 +233,11 @@ impl MaskDecoder {
             out,
             folded,
         ];
-        let args = arguments!(["mask_decoder_token_self_attn"]; Views[12](views));
+        let args = arguments!(
+            ["mask_decoder_token_self_attn"];
+            Views[12](views),
+            I32(self.way.ahead_of_image()),
+        );
         let grid = (TOKENS as u32, 1, 1);
         // SAFETY: the arguments match mask_decoder_token_self_attn: scratch, and weights whose sizes
         // were checked when they were loaded; `out` does not overlap `queries`, which all blocks
@@ -299,6 +254,7 @@ impl MaskDecoder {
             ["mask_decoder_fold_token_to_image"];
             Views[15](self.folding(&weights.layers[1], queries)),
             Views[4]([&query.weight, &query.bias, key, &self.scratch.folded]),
+            I32(self.way.ahead_of_image()),
         );
         let grid = (2 * TOKENS as u32, 1, 1);
         // SAFETY: the arguments match mask_decoder_fold_token_to_image: scratch, and weights whose
@@ -306,34 +262,20 @@ impl MaskDecoder {
         unsafe { kernels.fold_token_to_image.launch(grid, &args, chain) }
     }
 
-    /// Output heads: objectness, predicted IoUs, hypernetwork vector, object pointer.
+    /// Output heads from their inner layers: objectness, predicted IoUs, hypernetwork vector, object
+    /// pointer.
     pub(super) fn head_outputs(
         &self,
-        decoded: &View,
+        rows: &View,
         outputs: &MaskDecoderOutputs,
         chain: &Chain,
     ) -> Result<()> {
         let Model { kernels, weights, shape } = &*self.model;
-        let Scratch { rows: [a, b], vector, .. } = &self.scratch;
+        let vector = &self.scratch.vector;
         let heads = &weights.heads;
-        for (at, (from, to)) in [(decoded, a), (a, b)].into_iter().enumerate() {
-            let Affine { weight, bias } = &heads.inner[at];
-            let args = arguments!(
-                ["mask_decoder_head_mlps"];
-                    View(from),
-                    View(weight),
-                    View(bias),
-                    View(to),
-                    I32(i32::from(at == 0)),
-            );
-            let grid = (HEAD_ROWS, HEADS_BLOCKS, 1);
-            // SAFETY: the arguments match mask_decoder_head_mlps: scratch, and weights whose sizes
-            // were checked when they were loaded.
-            unsafe { kernels.head_mlps.launch(grid, &args, chain) }?;
-        }
         let args = arguments!(
             ["mask_decoder_head_outputs"];
-            View(b),
+            View(rows),
             View(&heads.score),
             View(&heads.iou),
             View(&heads.hyper),
@@ -345,9 +287,11 @@ impl MaskDecoder {
             View(&outputs.score),
             View(vector),
             I32(i32::from(shape.iou_sigmoid)),
+            I32(self.way.ahead_of_image()),
         );
         let grid = (HEADS_BLOCKS, 1, 1);
-        // SAFETY: as above, for mask_decoder_head_outputs; `enqueue` checked the outputs.
+        // SAFETY: the arguments match mask_decoder_head_outputs: scratch, and weights whose sizes were
+        // checked when they were loaded; `enqueue` checked the outputs.
         unsafe { kernels.head_outputs.launch(grid, &args, chain) }
     }
 

@@ -8,15 +8,16 @@ the image-to-token attention and the next token-to-image attention. Between two 
 blocks compute with the tokens alone.
 
 ```text
-image ─ token_to_image_attn ─→ stats ─ combine_splits, token_mlp, fold_self_attn, token_self_attn
-image ─ image_to_token_attn ─→ y, stats ─ combine_splits, token_mlp, fold_token_to_image
-    y ─ image_to_token_attn ─→ y, stats ─ combine_splits, head_mlps, head_outputs ─→ all but low
+image ─ token_to_image_attn ─→ stats ─ join_splits, token_mlp, fold_self_attn, token_self_attn
+image ─ image_to_token_attn ─→ y, stats ─ join_splits, token_mlp, fold_token_to_image
+    y ─ image_to_token_attn ─→ y, stats ─ join_splits, head_mlps, head_outputs ─→ all but low
     y, hr0, hr1, vector ─ upscale_masks ─→ low
 ```
 
 All tensors of the image are fp16, those of tokens fp32. The outputs are fp32, the pointer fp16.
 */
 
+mod after_image;
 mod launches;
 mod scratch;
 pub(crate) mod selftest;
@@ -28,6 +29,7 @@ use anyhow::{Result, bail};
 
 use super::kernel::Chain;
 use super::{Output, int, need_exactly};
+use after_image::{Queries, Way};
 use cuda::{Element, Gpu, LaunchMode, Stream, View};
 use launches::Kernels;
 use scratch::Scratch;
@@ -49,6 +51,7 @@ const ALIGNMENT: usize = 16;
 pub struct MaskDecoder {
     model: Arc<Model>,
     scratch: Scratch,
+    way: Way,
 }
 
 /// Buffers of the outputs, f32; the object pointer is f16, as in the memory bank.
@@ -92,7 +95,7 @@ impl MaskDecoder {
         let kernels = Kernels::load(gpu)?;
         let weights = Weights::load(gpu, shape, weights, stream)?;
         let model = Arc::new(Model { shape, kernels, weights });
-        Ok(Self { scratch: Scratch::new(gpu, shape)?, model })
+        Ok(Self { scratch: Scratch::new(gpu, shape)?, model, way: Way::USUAL })
     }
 
     /// Another one with the same weights, for another stream.
@@ -101,7 +104,7 @@ impl MaskDecoder {
     /// Too little memory.
     pub fn sharing(&self, gpu: &Gpu) -> Result<Self> {
         let scratch = Scratch::new(gpu, self.model.shape)?;
-        Ok(Self { model: Arc::clone(&self.model), scratch })
+        Ok(Self { model: Arc::clone(&self.model), scratch, way: self.way })
     }
 
     /// Image tokens.
@@ -166,18 +169,18 @@ impl MaskDecoder {
         let Weights { started, layers: [first, second], last, .. } = weights;
         let [a, b] = &self.scratch.queries;
         self.token_to_image_attn(image, &first.token_to_image, chain)?;
-        self.combine_splits(&first.token_to_image, started, a, chain)?;
-        self.token_mlp(first, a, chain)?;
+        let queries = Queries { attn: &first.token_to_image, from: started, to: a };
+        self.token_mlp(queries, first, chain)?;
         self.fold_self_attn(b, chain)?;
         self.token_self_attn(b, a, chain)?;
         self.image_to_token_attn(image, first, &second.token_to_image, chain)?;
-        self.combine_splits(&second.token_to_image, a, b, chain)?;
-        self.token_mlp(second, b, chain)?;
+        let queries = Queries { attn: &second.token_to_image, from: a, to: b };
+        self.token_mlp(queries, second, chain)?;
         self.fold_token_to_image(a, chain)?;
         // In place: a block reads its tile before it writes it.
         self.image_to_token_attn(&self.scratch.image, second, last, chain)?;
-        self.combine_splits(last, a, b, chain)?;
-        self.head_outputs(b, outputs, chain)?;
+        self.head_mlps(Queries { attn: last, from: a, to: b }, chain)?;
+        self.head_outputs(&self.scratch.rows[1], outputs, chain)?;
         self.upscale_masks([hr0, hr1], outputs, chain)
     }
 }

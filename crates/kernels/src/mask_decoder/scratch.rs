@@ -14,17 +14,22 @@ use vos::bundle::mask_decoder::{CROSS, HIDDEN, NARROW, ROWS, TOKENS, WIDTH};
 /// `partial_values`.
 pub(super) const TILE: usize = constant!(MaskDecoderImage, "IMAGE_TILE") as usize;
 
+/// Parts of the hidden columns, which different blocks of the MLP's down-projection sum.
+const MLP_DOWN_PARTS: usize = constant!(MaskDecoderTokens, "MLP_DOWN_PARTS") as usize;
+
 #[derive(Debug)]
 pub(super) struct Scratch {
     /// Softmax statistics of each tile and row, maximum and sum, f32 `[tiles, 64, 2]`.
     pub softmax_stats: View,
     /// Values weighted by a tile's softmax, f32 `[tiles, 8, 128]`.
     pub partial_values: View,
+    /// The tiles joined, heads side by side, f32 `[8, 128]`.
+    pub read: View,
     /// Token queries, two buffers used alternately, f32 `[8, 256]`.
     pub queries: [View; 2],
-    /// f32 `[8, 2048]`
+    /// Numbers as two halves each, f16 `[2, 8, 2048]`.
     pub hidden: View,
-    /// Input of a layer norm, f32 `[8, 256]`.
+    /// Input of a layer norm, as sums of two parts, f32 `[2, 8, 256]`.
     pub sum: View,
     /// Heads side by side, f32 `[8, 256]`.
     pub attended: View,
@@ -57,9 +62,10 @@ impl Scratch {
         Ok(Self {
             softmax_stats: floats(tiles * ROWS * 2)?,
             partial_values: floats(tiles * TOKENS * CROSS)?,
+            read: floats(TOKENS * CROSS)?,
             queries: [rows()?, rows()?],
-            hidden: floats(TOKENS * HIDDEN)?,
-            sum: rows()?,
+            hidden: halves(2 * TOKENS * HIDDEN)?,
+            sum: floats(MLP_DOWN_PARTS * TOKENS * WIDTH)?,
             attended: rows()?,
             folded: halves(ROWS * WIDTH)?,
             keys: halves(ROWS * WIDTH)?,

@@ -5,6 +5,7 @@ score, of objects that are there and of ones that are not.
 
 mod drawn;
 mod reference;
+mod ways;
 
 use anyhow::Result;
 use half::f16;
@@ -83,8 +84,9 @@ pub(crate) const TOPIC: Topic = Topic {
 
 fn judge(bench: &Bench) {
     // The tokens of the image, of which there are more than of pixels' logits.
-    let cases =
-        bench.planned(CASES, |case| (case.shape.tokens() * WIDTH, 2 + chain_modes::rows(bench)));
+    let cases = bench.planned(CASES, |case| {
+        (case.shape.tokens() * WIDTH, 2 + chain_modes::rows(bench) + ways::rows(bench))
+    });
     let seed = bench.seed;
     bench.each(
         &cases,
@@ -99,6 +101,7 @@ fn judge(bench: &Bench) {
                 bench.found(row(NAME, &name, check(bench, given, &frame)));
             }
             modes(bench, case, &given[0], &frame);
+            ways::judge(bench, case.name, &given[0], &frame);
         },
     );
 }
