@@ -3,10 +3,10 @@
 python3 lab/kernel_trace/frames.py TRACE.csv [--out FRAME.csv]
 
 A frame begins with the kernel `preprocess_…`. Only frames with the most frequent number of kernels
-count: those of a full memory bank. The table has each kernel's launches a frame and its median time
-over these frames. Kernels that start early overlap the kernel before; `alone` is the time that no
-earlier kernel of the frame covers, and sums to the frame's busy time. --out writes the median frame
-kernel by kernel: start and duration in microseconds.
+count. The table has each kernel's median launches and time over these frames. Kernels that start
+early overlap the kernel before; `alone` is the time that no earlier kernel of the frame covers, and
+sums to the frame's busy time. --out writes the median frame kernel by kernel: start and duration in
+microseconds.
 """
 
 import argparse
@@ -58,18 +58,19 @@ def main():
     print(f"{len(frames)} frames of {len(frames[0])} kernels and copies: span {span / 1e3:.1f} us, busy "
           f"{busy / 1e3:.1f} us")
     print(f"{'launches':>8} {'us':>8} {'alone':>8}  name")
-    names = sorted(summaries[0][0], key=lambda name: -statistics.median(s[0][name][2] for s in summaries))
-    for name in names:
-        launches, time, alone = (statistics.median(s[0][name][k] for s in summaries) for k in range(3))
+    # Frames differ: those that fill the bank have the attention with a bias, later ones that without.
+    median = {name: [statistics.median(times[name][k] for times, _ in summaries) for k in range(3)]
+              for name in {name for times, _ in summaries for name in times}}
+    for name, (launches, time, alone) in sorted(median.items(), key=lambda item: (-item[1][2], item[0])):
         print(f"{launches:8.0f} {time / 1e3:8.1f} {alone / 1e3:8.1f}  {name}")
     if args.out:
-        median = frames[spans.index(sorted(spans)[len(spans) // 2])]
+        shown = frames[spans.index(sorted(spans)[len(spans) // 2])]
         with open(args.out, "w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow("start_us us grid threads registers shared_or_copied_bytes name".split())
-            for start, end, name, row in median:
+            for start, end, name, row in shown:
                 grid = "x".join(row[f"grid_{axis}"] for axis in "xyz")
-                writer.writerow([f"{(start - median[0][0]) / 1e3:.2f}", f"{(end - start) / 1e3:.2f}", grid,
+                writer.writerow([f"{(start - shown[0][0]) / 1e3:.2f}", f"{(end - start) / 1e3:.2f}", grid,
                                  row["threads"], row["registers"], row["shared_or_copied_bytes"], name])
 
 

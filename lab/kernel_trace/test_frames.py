@@ -52,6 +52,16 @@ class Frames(unittest.TestCase):
                          [("preprocess_x", "0.00", "5.00"), ("early", "5.00", "10.00"),
                           ("late", "13.00", "7.00")])
 
+    def test_a_kernel_that_the_first_frame_lacks_is_shown(self):
+        kernels = []
+        for begin in range(0, 500_000, 100_000):
+            name = "biased" if begin == 0 else "plain"
+            kernels += [(begin, begin + 5_000, "preprocess_x"), (begin + 5_000, begin + 9_000, name)]
+        self.write(kernels)
+        said = self.frames()
+        self.assertRegex(said, r"1 +4\.0 +4\.0  plain")
+        self.assertRegex(said, r"0 +0\.0 +0\.0  biased")
+
     def test_a_trace_without_frames_is_refused(self):
         self.write([(0, 5, "other")])
         with self.assertRaisesRegex(SystemExit, "no kernel preprocess_"):
