@@ -21,7 +21,7 @@ one warp of it, which waits for what it needs. So it is short, and overlaps othe
 None is the fastest for all shapes. Tiles of 192 columns are for large's third stage, 4096 x 2304 x
 576. On 132 multiprocessors their waves are 2.9, those of 128 columns 4.4, and they read less from
 the L2 cache. Nothing overlaps with the epilogue of a block's last tile, and theirs is longer. So
-two warpgroups share it, a half each. On an H200 it takes 21.4 us there, and 24.2 with 128 columns.
+two warpgroups share it, a half each. On an H200 it takes 21.6 us there, and 24.3 with 128 columns.
 
 The order of tiles changes no traffic: nothing stays in shared memory from one to the next. Tiles in
 work at once are some rows of tiles of the output, so their tokens and all weights fit the L2 cache.
@@ -149,14 +149,15 @@ struct GemmGelu : GemmTiles<TILE_N_, STAGES_, GROUPS> {
 
     // A block's last tile: its owner gives the second half's sums to the other warpgroup, whose
     // registers are free. They lie in the stages: all bytes that are sent to this block have come,
-    // as nobody sends beyond the last tile.
+    // as nobody sends beyond the last tile. Matmuls before that tile have read them: it refilled all
+    // stages, as the host takes this kernel for K beyond four of them alone.
 
     /// A thread's four sums i, of both warpgroups.
     __device__ __forceinline__ u32 given(int i) const {
         return shared + (u32)(i * 128 + warp * 32 + lane) * 16;
     }
     __device__ __forceinline__ void give_half(const Sums& sums) const {
-        // Other warps' products may still read weights.
+        // Products of the warpgroup's other warps may still read weights.
         last_group_barrier();
 #pragma unroll
         for (int i = 0; i < TILE_N / 8; i++) {

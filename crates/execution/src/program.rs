@@ -260,14 +260,15 @@ unsafe impl Capturable for Program {
     }
 
     fn enqueue_forked(&mut self, stream: &Stream, branch: &Branch) -> Result<()> {
-        let (before, after) = self.ops.split_at(self.joined);
-        if self.aside > 0 {
-            let (aside, beside) = before.split_at(self.aside);
-            let side = branch.fork(stream)?;
-            enqueue_all(aside, side, None)?;
-            enqueue_all(beside, stream, None)?;
-            branch.join(stream)?;
+        if self.aside == 0 {
+            return enqueue_all(&self.ops, stream, Some(branch));
         }
+        let (before, after) = self.ops.split_at(self.joined);
+        let (aside, beside) = before.split_at(self.aside);
+        let side = branch.fork(stream)?;
+        enqueue_all(aside, side, None)?;
+        enqueue_all(beside, stream, None)?;
+        branch.join(stream)?;
         // A chain of its own: its first kernel follows the branch, too.
         enqueue_all(after, stream, Some(branch))
     }

@@ -41,10 +41,9 @@ pub const HEAD: usize = 256;
 pub const WIDEST_HEAD: usize = 96;
 /// Queries of a block, for all kernels.
 const QUERIES: usize = 128;
-/// The least number of queries with early launches, a map of 48 x 48: they gain 1 % of a layer with
-/// 4096 queries, and cost 2 to 3 % of one with 1024 (docs/results/kernels.md). Nothing between these
-/// was measured.
-const EARLY_QUERIES: usize = 2304;
+/// The least number of queries with early launches, a map of 32 x 32: they gain 2 % of a layer with
+/// 1024 queries, and 2 to 3 % of one with 4096 (docs/results/kernels.md). Fewer were not measured.
+const EARLY_QUERIES: usize = 1024;
 /// Threads of the kernels that combine splits.
 const COMBINE_THREADS: u32 = 256;
 /// Bytes of an f16, the type of all tensors.
@@ -165,13 +164,13 @@ impl Attention {
     }
 
     /// Enqueues O = softmax(Q Kᵀ + bias) V. All but `bias` are fp16: `q` `[objects, queries,
-    /// width]`, scaled; `k` `[objects, keys, width]`; `v` `[objects, keys, columns]`; `out`
-    /// `[objects, queries, columns]`. `bias`: f32 `[keys]`, the same for all objects and queries.
+    /// width]`, scaled; `k` `[objects, keys, width]`; `v` `[objects, keys, columns]`; a whole `out`
+    /// `[objects, queries, columns]`, or the parts of [`Self::apart`]. `bias`: f32 `[keys]`, the same for all objects and queries.
     /// No allocation; may be recorded. On Hopper early launches, unless there are few queries.
     ///
     /// # Errors
     /// A bias where Hopper's kernels take none (they do for memories alone), views of another size
-    /// or at odd addresses, or what the driver says.
+    /// or at odd addresses, parts of another attention, or what the driver says.
     pub fn enqueue(
         &self,
         operands: [&View; 3],
@@ -207,11 +206,16 @@ impl Attention {
         need_exactly(q, F16 * objects * queries * width, 16, "'q'")?;
         need_exactly(k, F16 * objects * keys * width, 16, "'k'")?;
         need_exactly(v, F16 * objects * keys * columns, 16, "'v'")?;
-        let out = out.whole();
         match out {
-            Some(out) => need_exactly(out, F16 * objects * queries * columns, 16, "'o'")?,
-            None => ensure!(self.parts.is_some(), "the attention is in one part"),
+            Attended::Whole(out) => {
+                need_exactly(out, F16 * objects * queries * columns, 16, "'o'")?;
+            }
+            Attended::Parts(parts) => ensure!(
+                self.parts.as_ref().is_some_and(|own| own.are(parts)),
+                "the parts of a result are another attention's; take those of `apart`"
+            ),
         }
+        let out = out.whole();
         if let Some(bias) = bias {
             need_exactly(bias, 4 * keys, 4, "'bias'")?;
         }

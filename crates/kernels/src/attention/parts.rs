@@ -45,6 +45,12 @@ impl Parts {
         let results = View::new(&scratch, RESULT * lines * columns)?;
         Ok(Self { results, stats: View::new(&scratch, STATS * lines)?, count })
     }
+
+    /// Whether `other` is the same memory.
+    pub(super) fn are(&self, other: &Self) -> bool {
+        let address = |parts: &Self| [parts.results.address(), parts.stats.address()];
+        (address(self), self.count) == (address(other), other.count)
+    }
 }
 
 impl Attended {

@@ -37,6 +37,10 @@ const CONFIGS: [TileConfig; 5] = [
 ];
 /// Names of the kernels with GELU begin so.
 const GELU: &str = "gemm_bias_gelu_";
+/// In its last tile one warpgroup stores in the stages. Both have read them before, if that tile
+/// refilled all five of them: with K beyond four stages.
+const HALVING: &str = "gemm_bias_gelu_192_two_groups";
+const LEAST_HALVED_K: usize = 4 * 64 + 16;
 
 /// All of them.
 pub(super) fn configs() -> impl Iterator<Item = TileConfig> {
@@ -65,18 +69,18 @@ impl GemmKernels {
         n > 0 && n.is_multiple_of(STORE_N) && supports_k(k)
     }
 
-    /// Names of the kernels with GELU, or without, in a fixed order.
-    pub fn names(&self, gelu: bool) -> impl Iterator<Item = &'static str> {
+    /// Names of the kernels with GELU, or without, that take this K, in a fixed order.
+    pub fn names(&self, gelu: bool, k: usize) -> impl Iterator<Item = &'static str> {
         let names = self.each.iter().map(|one| one.config.name);
-        names.filter(move |name| name.starts_with(GELU) == gelu)
+        names.filter(move |name| name.starts_with(GELU) == gelu && takes(name, k))
     }
 
     /// Enqueues the GEMM by the kernel of that name; `sizes` are M, N and K. With PDL, a kernel
     /// must precede it. No allocation; may be recorded.
     ///
     /// # Errors
-    /// No such kernel, sizes that they do not [`support`](Self::supports), views of another size or
-    /// unaligned, or an error of the driver.
+    /// No such kernel, sizes that they do not [`support`](Self::supports) or a K that this one does
+    /// not take, views of another size or unaligned, or an error of the driver.
     pub fn enqueue(
         &self,
         name: &str,
@@ -91,6 +95,10 @@ impl GemmKernels {
             m > 0 && Self::supports(n, k),
             "the kernel {name} takes N in multiples of 64, and K in multiples of 16 from 64 on; \
              found M x N x K = {m} x {n} x {k}"
+        );
+        ensure!(
+            takes(name, k),
+            "the kernel {name} takes a K of {LEAST_HALVED_K} or more; found {k}: use another kernel"
         );
         need_exactly(a, F16 * m * k, ALIGNMENT, "'a'")?;
         need_exactly(weight, F16 * n * k, ALIGNMENT, "'weight'")?;
@@ -112,6 +120,11 @@ impl GemmKernels {
         // of N columns of `out`, and reads N biases.
         unsafe { kernel.launch([m, n], &args, mode, stream) }
     }
+}
+
+/// Whether a kernel takes this K, which they support.
+fn takes(name: &str, k: usize) -> bool {
+    name != HALVING || k >= LEAST_HALVED_K
 }
 
 #[cfg(test)]
@@ -150,5 +163,7 @@ mod tests {
         }
         let refused = [(32, 8), (96, 96), (64, 72), (64, 48), (0, 64)];
         assert!(!refused.iter().any(|(n, k)| GemmKernels::supports(*n, *k)));
+        assert_eq!([256, 272].map(|k| takes(HALVING, k)), [false, true]);
+        assert!(CONFIGS.iter().all(|config| takes(config.name, 64) == (config.name != HALVING)));
     }
 }

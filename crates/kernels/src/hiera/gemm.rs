@@ -78,7 +78,7 @@ impl GemmBiasGelu {
         let MatmulShape { n, k, output, residual, .. } = shape;
         let served = output == Element::F16 && !residual && GemmKernels::supports(n, k);
         let kernels = kernels.filter(|_| served).cloned();
-        let names = kernels.iter().flat_map(|kernels| kernels.names(gelu));
+        let names = kernels.iter().flat_map(|kernels| kernels.names(gelu, k));
         let implementation = GemmImpl::new(shape, names, wanted);
         Self { cublaslt, kernels, gelu, implementation }
     }

@@ -27,7 +27,7 @@ const MOST_UNITS: usize = constant!(MemoryAttentionProjectHopper, "MOST_UNITS") 
 const SHARED: u32 =
     constant!(MemoryAttentionProjectHopper, "memory_attention_project_hopper_shared");
 const UNIT: u32 = constant!(MemoryAttentionProjectHopper, "UNIT");
-/// Tokens from which on it is used: of fewer, one cluster would have them all.
+/// Tokens from which on it is used. No model's map has fewer.
 const LEAST_TOKENS: usize = 2 * CLUSTER as usize * TOKENS;
 
 pub(super) const MODULE: Topic = Topic::MemoryAttentionProjectHopper;

@@ -7,13 +7,13 @@ use anyhow::{Context, Result};
 
 use super::hopper::ProjectOperands;
 use super::weights::{Layer, Product};
-use super::{HIDDEN, MEMORY, MemoryAttention, WIDTH};
+use super::{ALIGNMENT, HALF, HIDDEN, MEMORY, MemoryAttention, WIDTH};
 use crate::attention::Attended;
 use crate::constants::constant;
 use crate::device_weights::Affine;
 use crate::images::Topic;
 use crate::kernel::{Chain, Kernel, Modules, arguments};
-use crate::{blocks, int};
+use crate::{blocks, int, need_exactly};
 use cuda::{Gpu, View};
 
 pub(super) const MODULES: [Topic; 3] =
@@ -157,6 +157,8 @@ impl MemoryAttention {
         memory: &Attended,
         chain: &Chain<'_>,
     ) -> Result<()> {
+        memory.check(self.tokens(), MEMORY)?;
+        need_exactly(x, HALF * WIDTH * self.tokens(), ALIGNMENT, "the tokens")?;
         if self.in_three {
             let whole = memory.whole().context("an attention's parts are not joined")?;
             self.add_product(whole, (&layer.value, MEMORY), x, &self.sum, chain)?;
@@ -183,7 +185,7 @@ impl MemoryAttention {
         );
         let grid = (blocks(self.tokens(), TAIL_TOKENS)?, 1, 1);
         // SAFETY: the arguments are the kernel's own. What was attended to is whole, or in several
-        // parts, which were measured in `enqueue` like x; the rest is scratch and weights.
+        // parts, and was measured above like x; the rest is scratch and weights.
         unsafe { self.kernels.tail.launch(grid, &args, chain) }
     }
 

@@ -163,11 +163,7 @@ impl MemoryAttention {
         let row = HALF * self.tokens();
         need_exactly(x, row * WIDTH, ALIGNMENT, "the tokens")?;
         need_exactly(y, row * WIDTH, ALIGNMENT, "the next tokens")?;
-        let attended = |columns: usize| -> Result<&Attended> {
-            let attended = attended.context("nothing was attended to")?;
-            attended.check(self.tokens(), columns)?;
-            Ok(attended)
-        };
+        let attended = || attended.context("nothing was attended to");
         let projected = |sections: usize| -> Result<&View> {
             let view = projected.context("there is no place for queries")?;
             need_exactly(view, row * sections * WIDTH, ALIGNMENT, "the queries")?;
@@ -181,19 +177,21 @@ impl MemoryAttention {
             }
             MemoryAttentionPiece::Query(at) => {
                 let Layer { norm2, query, .. } = self.layer(at)?;
-                let whole = attended(WIDTH)?.whole();
-                let added = [x, whole.context("a self-attention's parts are not joined")?, y];
+                let attended = attended()?;
+                attended.check(self.tokens(), WIDTH)?;
+                let whole = attended.whole().context("a self-attention's parts are not joined")?;
+                let added = [x, whole, y];
                 self.project(Source::Sums(added), (norm2, query, 1), projected(1)?, chain)
             }
             MemoryAttentionPiece::Finish(at) => {
                 let Layer { norm1, qkv, .. } = self.layer(at + 1)?;
                 let projected = projected(3)?;
-                self.mlp(self.layer(at)?, x, attended(MEMORY)?, y, chain)?;
+                self.mlp(self.layer(at)?, x, attended()?, y, chain)?;
                 self.project(Source::Tokens(y), (norm1, qkv, 3), projected, chain)
             }
             MemoryAttentionPiece::Last => {
                 let layer = self.layer(self.shape.layers - 1)?;
-                self.mlp(layer, x, attended(MEMORY)?, &self.sum, chain)?;
+                self.mlp(layer, x, attended()?, &self.sum, chain)?;
                 self.normalize(&self.sum, &self.weights.norm, y, chain)
             }
         }

@@ -82,17 +82,18 @@ impl Weights {
             }
         }
         DeviceWeights::upload(gpu, &all, stream)
-            .and_then(|weights| Self::of(&weights, shape))
+            .and_then(|weights| Self::of(&weights, shape, gpu.runs_hopper_kernels()))
             .with_context(|| format!("of a memory attention whose map has side {}", shape.grid))
     }
 
-    fn of(weights: &DeviceWeights, shape: MemoryAttentionShape) -> Result<Self> {
+    /// `rows`: projections lie there row by row, too.
+    fn of(weights: &DeviceWeights, shape: MemoryAttentionShape, rows: bool) -> Result<Self> {
         let layer = |at: usize| -> Result<Layer> {
             let name = |part: &str| format!("attention.layers.{at}.{part}");
             let product = |part: &str| weights.matmul(&name(part));
             let norm = |part: &str| weights.layer(&name(part));
             let projection = |part: &str| -> Result<Product> {
-                let rows = weights.one(&rows_of(&name(part))).ok();
+                let rows = rows.then(|| weights.one(&rows_of(&name(part)))).transpose()?;
                 Ok(Product { packed: product(part)?, rows })
             };
             Ok(Layer {

@@ -32,12 +32,14 @@ const LIMITS: Limits = Limits { error: 6e-4, deviation: 8e-3 };
 /// fill its tiles, K that ends in a stage of one, two, three and no instructions), then those of
 /// Hiera's four stages. The third has rows in a tile's second half, which another warpgroup may
 /// store.
-const CASES: [(&str, [usize; 3]); 24] = [
+const CASES: [(&str, [usize; 3]); 26] = [
     ("few", [33, 64, 96]),
     ("few", [1, 128, 64]),
     ("few", [101, 64, 80]),
     ("few", [33, 448, 112]),
     ("few", [300, 320, 144]),
+    ("few", [300, 320, 272]),
+    ("few", [33, 448, 304]),
     ("odd", [4097, 1792, 448]),
     ("odd", [4097, 576, 144]),
     ("odd", [4097, 448, 112]),
@@ -89,8 +91,8 @@ impl Cases {
         let fused = GemmKernels::load_if_supported(bench.gpu, |_| true);
         let all = CASES.map(|case| (true, case)).into_iter();
         let all = all.chain(PLAIN_CASES.map(|case| (false, case)));
-        let cases = bench.planned(all, |(activated, (_, [m, n, _]))| {
-            let names = fused.iter().flat_map(|fused| fused.names(*activated)).count();
+        let cases = bench.planned(all, |(activated, (_, [m, n, k]))| {
+            let names = fused.iter().flat_map(|fused| fused.names(*activated, *k)).count();
             (m * n, bench.theirs() + names)
         });
         Self { kernels: kernels.clone(), fused, cases }
@@ -126,7 +128,7 @@ impl Cases {
             let first = setting.check(bench, |stream| setting.both(&self.kernels, stream));
             found(first_name, Some(lt.to_string()), first);
         }
-        for name in self.fused.iter().flat_map(|fused| fused.names(activated)) {
+        for name in self.fused.iter().flat_map(|fused| fused.names(activated, setting.sizes[2])) {
             let fused = self.fused.as_ref();
             found(name, None, setting.check(bench, |stream| setting.one(fused, name, stream)));
         }
