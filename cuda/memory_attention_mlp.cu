@@ -2,8 +2,8 @@
 The memory attention's MLP, for any GPU from sm 80 on: matmuls of many rows.
 
   - memory_attention_mlp_up: ReLU(x Wᵀ + b).
-  - memory_attention_residual: r + x Wᵀ + b; the MLP's second matmul. Of a memory's columns the
-    self-test alone, which compares it with memory_attention_tail.cu.
+  - memory_attention_residual: r + x Wᵀ + b; the MLP's second matmul. The self-test also multiplies a
+    memory's columns with it, to compare it with memory_attention_tail.cu.
 
 R rows, C columns, depth D; sm 80 on.
 

@@ -3,7 +3,7 @@
 Inductor's workers compile the candidates of max-autotune side by side, with the ptxas that PyTorch
 brings. The process that times the candidates takes Triton's own by default (PyTorch 2.11: release
 12.8, the workers 13.0). Triton's cache keys name the ptxas's version. So the timing process compiled
-each candidate again, one after the other: 5 to 26 s for 22 candidates, now 0.2 to 1 s
+each candidate again, one after the other: 5 to 26 s for 22 candidates, now 0.2 to 1.1 s
 (docs/results/builds.md).
 
 Triton asks for the version once in a process, at its first kernel, which is that of resizing. So the

@@ -41,9 +41,6 @@ pub const HEAD: usize = 256;
 pub const WIDEST_HEAD: usize = 96;
 /// Queries of a block, for all kernels.
 const QUERIES: usize = 128;
-/// The least number of queries with early launches, a map of 32 x 32: they gain 2 % of a layer with
-/// 1024 queries, and 2 to 3 % of one with 4096 (docs/results/kernels.md). Fewer were not measured.
-const EARLY_QUERIES: usize = 1024;
 /// Threads of the kernels that combine splits.
 const COMBINE_THREADS: u32 = 256;
 /// Bytes of an f16, the type of all tensors.
@@ -166,7 +163,7 @@ impl Attention {
     /// Enqueues O = softmax(Q Kᵀ + bias) V. All but `bias` are fp16: `q` `[objects, queries,
     /// width]`, scaled; `k` `[objects, keys, width]`; `v` `[objects, keys, columns]`; a whole `out`
     /// `[objects, queries, columns]`, or the parts of [`Self::apart`]. `bias`: f32 `[keys]`, the same for all objects and queries.
-    /// No allocation; may be recorded. On Hopper early launches, unless there are few queries.
+    /// No allocation; may be recorded. On Hopper early launches.
     ///
     /// # Errors
     /// A bias where Hopper's kernels take none (they do for memories alone), views of another size
@@ -178,9 +175,7 @@ impl Attention {
         out: &Attended,
         chain: &Chain<'_>,
     ) -> Result<()> {
-        let early = self.shape.queries >= EARLY_QUERIES;
-        let mode = if early { self.pair.mode } else { LaunchMode::Ordered };
-        self.enqueue_in(operands, bias, out, &chain.in_mode(mode))
+        self.enqueue_in(operands, bias, out, &chain.in_mode(self.pair.mode))
     }
 
     /// The same in the chain's mode.
