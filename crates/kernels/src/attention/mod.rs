@@ -162,8 +162,8 @@ impl Attention {
 
     /// Enqueues O = softmax(Q Kᵀ + bias) V. All but `bias` are fp16: `q` `[objects, queries,
     /// width]`, scaled; `k` `[objects, keys, width]`; `v` `[objects, keys, columns]`; a whole `out`
-    /// `[objects, queries, columns]`, or the parts of [`Self::apart`]. `bias`: f32 `[keys]`, the same for all objects and queries.
-    /// No allocation; may be recorded. On Hopper early launches.
+    /// `[objects, queries, columns]`, or the parts of [`Self::apart`]. `bias`: f32 `[keys]`, the same
+    /// for all objects and queries. No allocation; may be recorded. On Hopper early launches.
     ///
     /// # Errors
     /// A bias where Hopper's kernels take none (they do for memories alone), views of another size

@@ -27,8 +27,6 @@ const MOST_UNITS: usize = constant!(MemoryAttentionProjectHopper, "MOST_UNITS") 
 const SHARED: u32 =
     constant!(MemoryAttentionProjectHopper, "memory_attention_project_hopper_shared");
 const UNIT: u32 = constant!(MemoryAttentionProjectHopper, "UNIT");
-/// Tokens from which on it is used. No model's map has fewer.
-const LEAST_TOKENS: usize = 2 * CLUSTER as usize * TOKENS;
 
 pub(super) const MODULE: Topic = Topic::MemoryAttentionProjectHopper;
 
@@ -58,13 +56,7 @@ pub(super) struct HopperProjection {
 }
 
 impl HopperProjection {
-    /// Loads the kernel for so many tokens. None for few tokens, on other GPUs than Hopper, or if
-    /// the driver refuses it.
-    pub fn load_if_useful(gpu: &Gpu, tokens: usize) -> Option<Self> {
-        if tokens < LEAST_TOKENS { None } else { Self::load_if_supported(gpu) }
-    }
-
-    /// The same for any number of tokens.
+    /// Loads the kernel. None on other GPUs than Hopper, or if the driver refuses it.
     pub fn load_if_supported(gpu: &Gpu) -> Option<Self> {
         if !gpu.runs_hopper_kernels() {
             return None;

@@ -91,7 +91,7 @@ impl MemoryAttention {
             shape,
             kernels: Kernels::load(gpu)?,
             hopper_mlp,
-            hopper_project: HopperProjection::load_if_useful(gpu, tokens),
+            hopper_project: HopperProjection::load_if_supported(gpu),
             in_three: false,
             weights: Weights::load(gpu, shape, weights, stream)?,
             sum: halves(WIDTH)?,
