@@ -5,8 +5,8 @@ barriers in shared memory.
 #pragma once
 
 /// `a`: the left factor in registers, else `da` leads to it; `keys`: rows of the right factor are
-/// the product's columns.
-struct Op { float* d; int n; const u32* a; u64 da, db; int add; bool keys; };
+/// the product's columns; `turned`: those of the left factor are the product's depth.
+struct Op { float* d; int n; const u32* a; u64 da, db; int add; bool keys, turned; };
 static std::vector<std::vector<Op>> queue[3072];  // a cluster of eight blocks
 static std::vector<Op> pending[3072];
 static bool late_products;
@@ -40,7 +40,7 @@ static void execute(Op* const (&op)[128], unsigned id) {
     if (n % 8 || n > 256) stop("bad product");
     for (int l = 1; l < 128; l++)
         if (op[l]->db != first.db || op[l]->keys != first.keys || op[l]->da != first.da ||
-            op[l]->add != first.add)
+            op[l]->turned != first.turned || op[l]->add != first.add)
             stop("lanes differ");
     const u32 step_a = stride_of(first.da, 32), step_b = stride_of(first.db, 32),
               next_b = stride_of(first.db, 16);
@@ -49,10 +49,17 @@ static void execute(Op* const (&op)[128], unsigned id) {
             const Unit unit = unit_of(first.db, block, j / 8 * step_b + j % 8 * 128 + k * 16);
             for (int i = 0; i < 8; i++) B[k * 8 + i][j] = half(unit.x[i]);
         }
-        for (int r = 0; r < 64 && !first.a; r++) {
+        for (int r = 0; r < 64 && !first.a && !first.turned; r++) {
             const Unit unit = unit_of(first.da, block, r / 8 * step_a + r % 8 * 128 + k * 16);
             for (int i = 0; i < 8; i++) A[r][k * 8 + i] = half(unit.x[i]);
         }
+    }
+    if (first.turned) {
+        for (int k = 0; k < 16; k++)
+            for (int r = 0; r < 64; r += 8) {
+                const Unit unit = unit_of(first.da, block, k / 8 * step_a + k % 8 * 128 + r * 2);
+                for (int i = 0; i < 8; i++) A[r + i][k] = half(unit.x[i]);
+            }
     }
     if (!first.keys) {
         for (int k = 0; k < 16; k++)
