@@ -15,8 +15,8 @@ Products are steps of 64 columns of depth: nine taps, four parts of the features
 A step's weights, and its tokens, come to a slot by TMA; there are eight slots for 17 steps. Each
 step has a barrier of its own, with one phase, and so has each slot that is filled again.
 
-- The loader is a thread of the last warpgroup. No kernel writes weights: those of the first steps
-  are asked for before the wait for the previous kernel.
+- The loader is a thread of the last warpgroup. Before the wait for the previous kernel it asks for
+  weights of the first steps, which no kernel writes.
 - Warpgroups 0 and 1 convolve, 64 columns each. They send means and squares of each token to both
   blocks. After norm and GELU, a warp copies its 16 rows of `hidden` to the peer.
 - Warpgroup 2 multiplies features meanwhile, then `hidden` in the same sums: its own block's columns
@@ -46,7 +46,7 @@ __device__ __forceinline__ void cluster_arrive() {
 __device__ __forceinline__ void cluster_wait() {
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-// Of weights alone. Asked for where they stand, so that they are there when they are used.
+// Of weights alone. Asked for where it stands.
 __device__ __forceinline__ float2 weight_two(const float* from) {
     float2 r;
     asm volatile("ld.global.nc.v2.f32 {%0,%1}, [%2];" : "=f"(r.x), "=f"(r.y) : "l"(from));
@@ -61,8 +61,7 @@ __device__ __forceinline__ void load_pixels_of(u32 to, const TensorMap* map, i32
         "l"((u64)map), "r"(column), "r"(row), "r"(matrix), "r"(barrier), "h"((u16)blocks)
         : "memory");
 }
-/// Copies bytes that were published to the same address of block `rank`, whose barrier at this
-/// address counts them.
+/// Copies published bytes to the same address of block `rank`, whose barrier counts them.
 __device__ __forceinline__ void send_bytes(u32 from, u32 bytes, u32 barrier, u32 rank) {
     asm volatile("{ .reg .b32 there, counter; mapa.shared::cluster.u32 there, %0, %3; "
                  "mapa.shared::cluster.u32 counter, %2, %3;\n"
@@ -89,8 +88,7 @@ constexpr int COLUMNS = FUSE_WIDTH / FUSE_CLUSTER; // of a block
 constexpr int SPAN = 64;                           // columns of a warpgroup that convolves
 constexpr int GROUPS = COLUMNS / SPAN, SPANS = FUSE_WIDTH / SPAN;
 constexpr int BROUGHT = FUSE_TOKENS / FUSE_CLUSTER;  // tokens that a block brings
-/// A grid is a multiple of it: so many tokens are in one row.
-[[maybe_unused]] constexpr int FUSE_RUN = 16;
+[[maybe_unused]] constexpr int FUSE_RUN = 16;      // tokens in one row: a grid is a multiple of it
 constexpr float NORM_EPSILON = 1e-6f;
 static_assert(REFILLED == TAPS, "each tap's slot is filled again");
 
@@ -114,33 +112,35 @@ struct FuseProblem {
 
 class HopperFuse {
     typedef float Sums[SPAN / 2];     // of row lane / 4 (+ 8) of a warp's 16, two columns of each eight
-    typedef float Both[COLUMNS / 2];
+    typedef float Both[COLUMNS / 2];  // of masks and features
     u32 shared, rank;
-    int group, warp, lane;            // warp: of the warpgroup
-    int first;                        // token of the cluster
+    int group, warp, lane, first;     // warp: of the warpgroup; first: token of the cluster
 
     __device__ __forceinline__ u32 slot_of(int step) const { return shared + step % SLOTS * SLOT; }
     __device__ __forceinline__ u32 full(int step) const { return shared + FULL + step * 8; }
     __device__ __forceinline__ u32 empty(int step) const { return shared + EMPTY + step * 8; }
     __device__ __forceinline__ u32 hidden_full(int span) const { return shared + HIDDEN_FULL + span * 8; }
-    /// The columns of `hidden` that a block multiplies as its `at`-th: first its own.
+    /// Of `hidden`, what a block multiplies as its `at`-th: first its own.
     __device__ __forceinline__ int span_of(int at) const { return (at + (int)rank * GROUPS) % SPANS; }
 
     // ---- the loader ----
 
-    __device__ __forceinline__ void create_barriers() const {
-        for (int step = 0; step < STEPS; step++) {
-            barrier_create(full(step), 1);
-            barrier_expect(full(step), step < TAPS + PARTS ? SLOT : WEIGHT);
+    /// By a warp: a barrier of a lane.
+    __device__ __forceinline__ void create_barrier() const {
+        constexpr int STATISTICS_AT = STEPS + REFILLED, SPANS_AT = STATISTICS_AT + 1;
+        static_assert(SPANS_AT + SPANS <= 32, "lanes");
+        if (lane >= SPANS_AT + SPANS) return;
+        u32 bytes = lane < TAPS + PARTS ? SLOT : WEIGHT, arrivals = 1;
+        if (lane >= SPANS_AT) {
+            bool own = (lane - SPANS_AT) / GROUPS == (int)rank;  // its warps arrive; the peer's copy
+            bytes = own ? 0 : TILE, arrivals = own ? 4 : 1;
+        } else if (lane == STATISTICS_AT) {
+            bytes = FUSE_TOKENS * STATISTIC;
+        } else if (lane >= STEPS) {
+            bytes = 0, arrivals = FUSE_CLUSTER * GROUPS * 4;
         }
-        for (int step = 0; step < REFILLED; step++) barrier_create(empty(step), FUSE_CLUSTER * GROUPS * 4);
-        barrier_create(shared + STATISTICS_FULL, 1);
-        barrier_expect(shared + STATISTICS_FULL, FUSE_TOKENS * STATISTIC);
-        for (int at = 0; at < SPANS; at++) {
-            u32 barrier = hidden_full(span_of(at));
-            barrier_create(barrier, at < GROUPS ? 4 : 1);
-            if (at >= GROUPS) barrier_expect(barrier, TILE);
-        }
+        barrier_create(shared + FULL + lane * 8, (int)arrivals);
+        if (bytes != 0) barrier_expect(shared + FULL + lane * 8, bytes);
         barriers_publish();
     }
     __device__ __forceinline__ void load_weights(const FuseProblem& p, int step) const {
@@ -198,8 +198,7 @@ class HopperFuse {
     __device__ __forceinline__ void release(int step) const {
         if (lane < FUSE_CLUSTER) barrier_arrive_at(empty(step), (u32)lane);
     }
-    /// Nothing but `wgmma` between fence and commit: control flow there makes the compiler serialise
-    /// them.
+    /// Only `wgmma` between fence and commit: control flow there makes the compiler serialise them.
     __device__ __forceinline__ void convolve(Sums& sums) const {
 #pragma unroll
         for (int step = 0; step < TAPS; step++) {
@@ -219,8 +218,7 @@ class HopperFuse {
         release(TAPS - 1);
     }
 
-    /// Of the warpgroup's columns of each token, their mean, and the sum of squares of what they are
-    /// off it: to both blocks, by a lane each.
+    /// Each token's mean of the warpgroup's columns, and the squares of what they are off it.
     __device__ __forceinline__ void share_statistics(const Sums& sums) const {
         float means[2], squares[2];
 #pragma unroll
@@ -331,8 +329,7 @@ class HopperFuse {
         wgmma_wait<0>();
         settle(sums);
     }
-    /// Through two slots' tokens of taps, which nobody reads any more: `hidden` came behind them, and
-    /// the slots' later steps have none.
+    /// Through the tokens of two slots' taps: `hidden` came behind them, and later steps have none.
     __device__ __forceinline__ void store(const FuseProblem& p, const Both& sums) const {
         constexpr int STAGING = TAPS + PARTS;
         static_assert(STAGING / SLOTS == 1 && STAGING % SLOTS + GROUPS <= SLOTS, "slots of hidden's steps");
@@ -364,7 +361,8 @@ public:
         group = (int)threadIdx.x >> 7, warp = (int)(threadIdx.x >> 5) & 3, lane = (int)threadIdx.x & 31;
         first = (int)(blockIdx.x / FUSE_CLUSTER) * FUSE_TOKENS;
         bool loads = threadIdx.x == (GROUPS + 1) * 128;
-        if (loads) prefetch_map(p.weight), prefetch_map(p.wide), create_barriers();
+        if (loads) prefetch_map(p.weight), prefetch_map(p.wide);
+        if (group == GROUPS + 1 && warp == 0) create_barrier();
         warp_barrier();  // all of its lanes arrive as one
         cluster_barriers_known();
         if (group == GROUPS) {

@@ -176,8 +176,8 @@ fn a_fault_in_the_memory_attention_is_found() {
     }
 }
 
-/// Faults at a mask's edge, in a place, between splits, of what an object that is not there has,
-/// and in the order of windows.
+/// Faults at a mask's edge, in a place, where mask and features meet, between splits, of what an
+/// object that is not there has, and in the order of windows.
 #[test]
 fn a_fault_in_the_memory_encoder_is_found() {
     let Some(fakes) = shared() else { return };
@@ -186,6 +186,9 @@ fn a_fault_in_the_memory_encoder_is_found() {
         ("memory_is_shifted_by_a_column", "tokens"),
         ("memory_of_score_0_is_present", "tokens"),
         ("hopper_mlp_of_score_0_is_present", "tokens"),
+        ("hopper_fuse_norm_has_no_bias", "latents of all tokens"),
+        ("hopper_fuse_is_shifted_by_a_column", "latents of all tokens"),
+        ("hopper_fuse_has_16_channels_of_64", "latents of all tokens"),
         ("memory_forgets_the_splits_scale", "latents of all tokens"),
         ("memory_windows_in_the_wrong_order", "latents of windows"),
     ];

@@ -18,6 +18,9 @@
     X(decoder_takes_the_pointer_of_score_3) \
     X(decoder_fills_with_a_mask) \
     X(decoder_has_the_wrong_gelu) \
+    X(hopper_fuse_norm_has_no_bias) \
+    X(hopper_fuse_is_shifted_by_a_column) \
+    X(hopper_fuse_has_16_channels_of_64) \
     X(memory_of_a_soft_mask) \
     X(memory_is_shifted_by_a_column) \
     X(memory_of_score_0_is_present) \

@@ -21,6 +21,10 @@ namespace projections {
 #include "../../emulate/memory_attention_project_hopper.h"
 #include "memory_attention_project_hopper.cu.instances"
 }  // namespace projections
+namespace fuses {
+#include "../../emulate/memory_encoder_fuse_hopper.h"
+#include "memory_encoder_fuse_hopper.cu.instances"
+}  // namespace fuses
 namespace repvit_clusters {
 #include "../../emulate/repvit_block_hopper.h"
 #include "repvit_block_hopper.cu.instances"
@@ -29,6 +33,7 @@ namespace repvit_clusters {
 static const Kernel KERNELS[] = {
     CLUSTER(mlps, mlp_hopper, 4),
     CLUSTER(projections, memory_attention_project_hopper, 2),
+    CLUSTER(fuses, memory_encoder_fuse_hopper, 2),
     CLUSTER(repvit_clusters, repvit_block_384_by_6, 6),
     CLUSTER(repvit_clusters, repvit_down_384_by_6, 6),
     CLUSTER(products, gemm_bias_gelu_128_two_groups, 2),

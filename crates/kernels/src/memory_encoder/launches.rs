@@ -8,11 +8,11 @@ use anyhow::{Context, Result};
 
 use super::MemoryEncoder;
 use super::blocks::{
-    ATTEND_TILE, JOIN_SHARED, JOIN_TILE, LATENT_TILE, MASK_TILE, MIX_SHARED, MIX_TILE,
+    ATTEND_TILE, JOIN_SHARED, LATENT_TILE, MASK_TILE, MIX_SHARED, MIX_TILE,
     SPREAD_SHARED, SPREAD_TILE, WINDOW_SHARED, WINDOW_TILE,
 };
 use super::scratch::{LatentScratch, SPLIT, Scratch};
-use super::weights::{Block, Convolution, Join, Latents, Layer};
+use super::weights::{Block, Convolution, Latents, Layer};
 use crate::device_weights::Affine;
 use crate::images::Topic;
 use crate::kernel::{Chain, Kernel, Modules, arguments};
@@ -26,7 +26,7 @@ use vos::bundle::memory_encoder::{HIDDEN, LATENTS};
 pub(super) struct Kernels {
     mask_convs: Kernel,
     mask_downsample: Kernel,
-    fuse_mask_and_features: Kernel,
+    pub(super) fuse_mask_and_features: Kernel,
     dwconv7x7: Kernel,
     convnext_mlp: Kernel,
     convnext_mlp_proj: Kernel,
@@ -128,31 +128,6 @@ impl MemoryEncoder {
         // SAFETY: the arguments are memory_encoder_mask_downsample's own, weights that were
         // measured where they were loaded and scratch of the same shape.
         unsafe { self.kernels.mask_downsample.launch(grid, &args, chain) }
-    }
-
-    /// The fourth, and mask and features together.
-    pub(super) fn fuse_mask_and_features(&self, feat: &View, chain: &Chain) -> Result<()> {
-        let Join { mask: Convolution { product, norm }, projections: [mask, feature], bias } =
-            &self.weights.join;
-        let args = arguments!(
-            ["memory_encoder_fuse_mask_and_features"];
-            View(&self.scratch.wide),
-            View(&product.weight),
-            View(&product.bias),
-            View(&norm.weight),
-            View(&norm.bias),
-            View(mask),
-            View(feat),
-            View(feature),
-            View(bias),
-            View(&self.scratch.x),
-            I32(self.grid()?),
-        );
-        let grid = tiles(self.shape.grid, JOIN_TILE)?;
-        // SAFETY: the arguments are memory_encoder_fuse_mask_and_features's own; the features were
-        // measured in `enqueue`, the weights where they were loaded, and the scratch is of the same
-        // shape.
-        unsafe { self.kernels.fuse_mask_and_features.launch(grid, &args, chain) }
     }
 
     /// What a token's neighbours say.
@@ -393,6 +368,6 @@ impl MemoryEncoder {
 }
 
 /// Blocks of so many pixels along a row and so many rows that cover a square image of this side.
-fn tiles(side: usize, [across, down]: [usize; 2]) -> Result<(u32, u32, u32)> {
+pub(super) fn tiles(side: usize, [across, down]: [usize; 2]) -> Result<(u32, u32, u32)> {
     Ok((blocks(side, across)?, blocks(side, down)?, 1))
 }

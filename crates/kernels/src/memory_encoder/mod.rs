@@ -18,6 +18,7 @@ Images between launches are fp16 and channels-last; latents, which layers add to
 */
 
 mod blocks;
+mod fuse;
 mod launches;
 mod mlp;
 mod scratch;
@@ -29,6 +30,7 @@ use anyhow::Result;
 use super::kernel::Chain;
 use super::{Output, int, need_exactly};
 use cuda::{Branch, Element, Gpu, LaunchMode, Stream, View};
+use fuse::HopperFuse;
 use launches::Kernels;
 use mlp::Mlp;
 use scratch::Scratch;
@@ -49,6 +51,8 @@ pub struct MemoryEncoder {
     kernels: Kernels,
     /// The MLPs' kernel where it is not one of `kernels`.
     mlp: Option<Mlp>,
+    /// So of mask and features.
+    fuse: Option<HopperFuse>,
     weights: Weights,
     scratch: Scratch,
 }
@@ -75,6 +79,7 @@ impl MemoryEncoder {
             shape,
             kernels: Kernels::load(gpu, shape)?,
             mlp: Mlp::load_if_useful(gpu, shape.tokens()),
+            fuse: HopperFuse::load_if_supported(gpu, shape.grid),
             weights: Weights::load(gpu, shape, weights, stream)?,
             scratch: Scratch::new(gpu, shape)?,
         })

@@ -5,6 +5,7 @@ without.
 */
 
 mod drawn;
+mod fuse;
 mod mlp;
 mod reference;
 mod ways;
@@ -83,9 +84,10 @@ impl Case {
     }
 }
 
-const SOURCES: [Source; 7] = {
+const SOURCES: [Source; 8] = {
     let [a, b, c, d, e] = MODULES;
-    [a, b, c, d, e, Source::MlpHopper, Source::MemoryEncoderConvnext128]
+    let (mlp, fuse) = (Source::MlpHopper, Source::MemoryEncoderFuseHopper);
+    [a, b, c, d, e, mlp, fuse, Source::MemoryEncoderConvnext128]
 };
 
 pub(crate) const TOPIC: Topic = Topic {
@@ -104,8 +106,8 @@ pub(crate) const TOPIC: Topic = Topic {
 fn judge(bench: &Bench) {
     // The memory in front of latents.
     let cases = bench.planned(CASES, |case| {
-        let rows = case.frames.len() + mlp::rows(bench, case) + ways::rows(bench, case);
-        (case.shape().tokens() * DEPTH, rows)
+        let parts = mlp::rows(bench, case) + fuse::rows(bench, case) + ways::rows(bench, case);
+        (case.shape().tokens() * DEPTH, case.frames.len() + parts)
     });
     let seed = bench.seed;
     bench.each(
@@ -124,7 +126,7 @@ fn judge(bench: &Bench) {
                 Err(error) => return bench.found(row(NAME, case.name, Err(error))),
             };
             // First as any GPU computes it.
-            old.encoder.mlp = None;
+            (old.encoder.mlp, old.encoder.fuse, work.encoder.fuse) = (None, None, None);
             for (frame, expected) in case.frames.iter().zip(&expected) {
                 let name = format!("{}, {}", case.name, frame.name);
                 let checked = check(bench, &drawn, &old, frame, expected);
@@ -144,6 +146,11 @@ fn judge(bench: &Bench) {
                 let checked = check(bench, &drawn, &work, frame, expected);
                 bench.found(row(NAME, &name, checked));
                 mlp::judge(bench, case, ways, [&old, &work]);
+            }
+            work.encoder.mlp = None;
+            work.encoder.fuse = fuse::on_hopper(bench, case);
+            if work.encoder.fuse.is_some() {
+                fuse::judge(bench, case, &drawn, (frame, expected), [&old, &work]);
             }
             work.encoder.mlp = mlp::on_hopper(bench, case);
             let low = frame.low(&drawn);

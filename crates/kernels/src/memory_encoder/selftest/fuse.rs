@@ -1,0 +1,72 @@
+/*!
+Mask and features fused on Hopper: a frame with that kernel against float64, and the kernel alone
+beside the one for any GPU, on the same mask, with times that are taken in turn.
+*/
+
+use anyhow::Result;
+use half::f16;
+
+use super::super::fuse::HopperFuse;
+use super::drawn::Drawn;
+use super::{Case, Frame, LIMITS, NAME as ENCODER, Work};
+use crate::kernel::Chain;
+use crate::selftest::{Bench, Checked, POISON, compare, each_of, row};
+use cuda::{LaunchMode, Stream};
+
+const NAME: &str = "memory encoder fuse";
+const WAYS: [&str; 2] = ["for any GPU", "on Hopper"];
+
+/// Hopper's kernel, if the GPU has it and it takes the case's grid.
+pub(super) fn on_hopper(bench: &Bench, case: &Case) -> Option<HopperFuse> {
+    HopperFuse::load_if_supported(bench.gpu, case.grid)
+}
+
+/// Rows of a case.
+pub(super) fn rows(bench: &Bench, case: &Case) -> usize {
+    if on_hopper(bench, case).is_some() { 1 + WAYS.len() } else { 0 }
+}
+
+/// Of encoders that have computed a frame, the first as any GPU does. The second gets the kernel.
+pub(super) fn judge(
+    bench: &Bench,
+    case: &Case,
+    drawn: &Drawn,
+    (frame, expected): (&Frame, &[f64]),
+    [old, new]: [&Work; 2],
+) {
+    let name = format!("{}, {}, fused {}", case.name, frame.name, WAYS[1]);
+    let checked = super::check(bench, drawn, new, frame, expected);
+    bench.found(row(ENCODER, &name, checked));
+    for (checked, way) in each_of(check(bench, [old, new])).into_iter().zip(WAYS) {
+        bench.found(row(NAME, &format!("{}, {way}", case.name), checked));
+    }
+}
+
+fn check(bench: &Bench, [old, new]: [&Work; 2]) -> Result<[Checked; 2]> {
+    let stream = &bench.stream;
+    // The mask of the first, as its last frame left it.
+    let wide = old.encoder.scratch.wide.download(stream)?;
+    new.encoder.scratch.wide.upload(&wide, stream)?;
+    let run = |work: &Work| -> Result<Vec<u8>> {
+        let x = &work.encoder.scratch.x;
+        x.fill(POISON, stream)?;
+        enqueue(work, stream)?;
+        Ok(x.download(stream)?)
+    };
+    let (expected, came) = (run(old)?, run(new)?);
+    let values = |bytes: &[u8]| -> Vec<f64> {
+        let halves = bytes.as_chunks::<2>().0;
+        halves.iter().map(|two| f16::from_le_bytes(*two).to_f64()).collect()
+    };
+    let sample: Vec<(usize, f64)> = values(&expected).into_iter().enumerate().collect();
+    let found = values(&came);
+    let judged = LIMITS.judge(&sample, |at| found.get(at).copied().unwrap_or(f64::NAN));
+    let both = [compare(&expected, &expected, 2)?, judged];
+    let ways = [old, new].map(|work| move |stream: &Stream| enqueue(work, stream));
+    bench.timed_in_turn(both, ways)
+}
+
+fn enqueue(work: &Work, stream: &Stream) -> Result<()> {
+    let chain = Chain::begin(stream, LaunchMode::Ordered);
+    work.encoder.fuse_mask_and_features(&work.feat, &chain)
+}
