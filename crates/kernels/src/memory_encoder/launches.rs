@@ -8,8 +8,8 @@ use anyhow::{Context, Result};
 
 use super::MemoryEncoder;
 use super::blocks::{
-    ATTEND_TILE, JOIN_SHARED, LATENT_TILE, MASK_TILE, MIX_SHARED, MIX_TILE,
-    SPREAD_SHARED, SPREAD_TILE, WINDOW_SHARED, WINDOW_TILE,
+    ATTEND_TILE, JOIN_SHARED, LATENT_TILE, MASK_TILE, MIX_SHARED, MIX_TILE, SPREAD_SHARED,
+    SPREAD_TILE, WINDOW_SHARED, WINDOW_TILE,
 };
 use super::scratch::{LatentScratch, SPLIT, Scratch};
 use super::weights::{Block, Convolution, Latents, Layer};
