@@ -61,7 +61,7 @@ pub struct MemoryAttention {
     hopper_project: Option<HopperProjection>,
     /// An attention to the bank is whole, and ends in kernels of their own: for comparison.
     in_three: bool,
-    /// A self-attention joins its parts itself: for comparison.
+    /// A self-attention's own kernel joins its parts: for comparison.
     frame_whole: bool,
     weights: Weights,
     /// Tokens behind an attention to the bank; their norm; the MLP's hidden columns.
