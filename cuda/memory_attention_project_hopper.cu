@@ -7,6 +7,7 @@ there.
 | kernel                          | M, N, K            | tile of T | cluster | threads | shared bytes |
 |---------------------------------|--------------------|-----------|---------|---------|--------------|
 | memory_attention_project_hopper | T, 768 or 256, 256 | 64        | 2       | 512     | 231 424      |
+| memory_attention_query_hopper   | T, 256, 256        | 64        | 2       | 512     | 100 352      |
 
 A unit is 64 columns and their partners 128 behind: its 128 rows of weights are N of `wgmma`, 64
 tokens its M. A block has up to three units, a warpgroup each, and all of their weights in shared
@@ -29,101 +30,44 @@ loads 98 KB of weights, its peer as many for both, and 32 or 64 KB of tokens.
 Tokens past the last are the last one, or the last four of features; they are not stored.
 
 Grid: ceil(T / 128) clusters of 2 blocks x parts of the units, of which each has as many.
+
+memory_attention_query_hopper gives R(Wq y + q) of x and an attention's parts, which it joins: the bits
+of attention_combine_256 (attention.cu) and of the kernel above behind that.
+
+The blocks of its clusters have the same tokens, and a unit each. A block joins and normalises half of
+the tokens, for itself and for its peer. So each part is read once. Its weights are its own, and are
+not multicast.
+
+  1. Arrival at the cluster's barrier, and the loads of weights.
+  2. The wait for the previous kernel. Loads of x and of all of a warp's tokens in four parts at once.
+  3. The wait at the cluster's barrier: the peer runs. Normalised tokens go to both blocks.
+  4. Fence, the cluster's barrier again, products. Nobody stores to a peer from here on.
+
+For 4096 tokens in four parts, by counting: a block loads 128 KB of parts, 2.6 us at 50 bytes a ns and
+multiprocessor. Neighbouring tokens in a cluster would make 256 KB, and so would both units in a block.
+
+Grid: ceil(T / 64) clusters of 2 blocks.
 */
 #include "ptx.cuh"
 #include "common.cuh"
 #include "f16x2.cuh"
 #include "wgmma.cuh"
 #include "tiles.cuh"
-
-// ---- primitives (PTX ISA 8.0, sm_90) ----
-
-__device__ __forceinline__ void block_barrier() { __syncthreads(); }
-/// Waits for all threads of a warpgroup: named barrier 0 is the block's.
-__device__ __forceinline__ void group_barrier(int group) {
-    asm volatile("bar.sync %0, 128;" ::"r"(1 + group) : "memory");
-}
-// Of weights alone. Asked for where they stand, so that they are there when they are used.
-__device__ __forceinline__ float weight_float(const float* from) {
-    float r;
-    asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(r) : "l"(from));
-    return r;
-}
-__device__ __forceinline__ float4 weight_floats(const float* from) {
-    float4 r;
-    asm volatile("ld.global.nc.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w)
-                 : "l"(from));
-    return r;
-}
-__device__ __forceinline__ uint2 weight_halves(const u16* from) {
-    uint2 r;
-    asm volatile("ld.global.nc.v2.u32 {%0,%1}, [%2];" : "=r"(r.x), "=r"(r.y) : "l"(from));
-    return r;
-}
-// Halves that an earlier kernel wrote, four or eight.
-__device__ __forceinline__ uint2 load_halves(const u16* from) {
-    uint2 r;
-    asm volatile("ld.global.v2.u32 {%0,%1}, [%2];" : "=r"(r.x), "=r"(r.y) : "l"(from) : "memory");
-    return r;
-}
-__device__ __forceinline__ uint4 load_unit(const u16* from) {
-    uint4 r;
-    asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "l"(from) : "memory");
-    return r;
-}
-__device__ __forceinline__ uint2 shared_halves(u32 address) {
-    uint2 r;
-    asm volatile("ld.shared.v2.u32 {%0,%1}, [%2];" : "=r"(r.x), "=r"(r.y) : "r"(address) : "memory");
-    return r;
-}
-__device__ __forceinline__ void store_shared_halves(u32 address, uint2 x) {
-    asm volatile("st.shared.v2.u32 [%0], {%1,%2};" ::"r"(address), "r"(x.x), "r"(x.y) : "memory");
-}
+#include "memory_attention_project_hopper.cuh"
 
 // ---- projection ----
 
-constexpr int PROJECT_CLUSTER = 2, PROJECT_GROUPS = 4, PROJECT_THREADS = PROJECT_GROUPS * 128;
-constexpr int PROJECT_TOKENS = 64, PROJECT_WIDTH = 256;  // of a block, columns of a token
-constexpr int PARTNER = PROJECT_WIDTH / 2;               // from a column to the other of its pair
-constexpr int SPAN = 64;  // columns of a unit, beside their partners; and of a stage's depth
-constexpr int UNITS_OF_SECTION = PARTNER / SPAN, MOST_UNITS = PROJECT_GROUPS - 1;
-constexpr int PARTS = PROJECT_WIDTH / SPAN;  // stages of a unit
-constexpr int TURNED = 2;                    // queries and keys; values are not
-constexpr int OWN = PROJECT_TOKENS * 32 / PROJECT_THREADS;  // tokens of a warp
-constexpr float NORM_EPSILON = 1e-5f;
-/// What x is: of memory, tokens, sums of tokens, or sums of features and positions.
-enum Source { TOKENS, SUMS, FEATURES };
-
-constexpr u32 TILE = PROJECT_TOKENS * 128;     // bytes of 64 columns of all tokens
-constexpr u32 HALF = SPAN * 128, STAGE = 2 * HALF;  // rows of the columns; and those of their partners
-constexpr u32 UNIT = PARTS * STAGE, UNIT_BIASES = 2 * SPAN * 4;
-// Offsets in shared memory: tokens, barriers, then biases and weights of each unit.
-constexpr u32 FULL = PARTS * TILE, BIASES = FULL + PARTS * 8;
-constexpr u32 WEIGHTS = FULL + 2048;
-static_assert(BIASES + MOST_UNITS * UNIT_BIASES <= WEIGHTS && WEIGHTS % 1024 == 0, "swizzled stages");
-constexpr u32 memory_attention_project_hopper_shared = WEIGHTS + MOST_UNITS * UNIT;
-static_assert(memory_attention_project_hopper_shared <= 232448, "shared memory of a block");
-static_assert(PARTS * TILE == PROJECT_WIDTH * PROJECT_TOKENS * 2 && OWN == 4, "features, chunks of a warp");
-
-/// What a launch is given.
-struct ProjectProblem {
-    const TensorMap* weight;  // [256 sections, 256], in boxes of 64 rows
-    const u16* x;             // [tokens, 256]; of FEATURES [256, tokens]
-    const u16* added;         // as x; not read of TOKENS
-    u16* sum;                 // [tokens, 256]; not written of TOKENS
-    const float *norm_weight, *norm_bias, *bias;  // [256], [256], [256 sections]
-    const float* turns;       // [grid, 64, 2]: cosine and sine
-    u16* out;                 // [sections, tokens, 256]
-    int grid, sections, source;
-};
-
+/// With JOINS, of a query alone: the added tokens are an attention's parts, not yet joined.
+template <bool JOINS>
 class HopperProjection {
+    // Tokens of a warp. Who joins parts shares them with the peer.
+    static constexpr int OWN = PROJECT_TOKENS * 32 / PROJECT_THREADS / (JOINS ? PROJECT_CLUSTER : 1);
     typedef float Sums[SPAN];  // of row lane / 4 (+ 8) of a warp's 16, two columns of each eight
     typedef u32 Rows[OWN][4];  // columns 8 lane to 8 lane + 7 of the warp's tokens
     u32 shared, rank;
     int group, warp, lane;           // warp: of the warpgroup
     int first, tokens, from, units;  // the block's first token and unit
+    static_assert(JOINS || OWN == 4, "features, chunks of a warp");
 
     /// The first column of one of the block's units in all sections.
     __device__ __forceinline__ int column_of(int unit) const {
@@ -140,15 +84,21 @@ class HopperProjection {
         }
         barriers_publish();
     }
+    /// A half of a stage, to the blocks that need it.
+    __device__ __forceinline__ void load_half(const ProjectProblem& p, int unit, int part, u32 half) const {
+        int stage = unit * PARTS + part;
+        tma_load<!JOINS>(shared + WEIGHTS + stage * STAGE + half * HALF, p.weight, part * SPAN,
+                         column_of(unit) + (int)half * PARTNER, shared + FULL + part * 8,
+                         JOINS ? 1u << rank : (1u << PROJECT_CLUSTER) - 1);
+    }
     /// This block's half of each stage, in the order of use. All barriers of the cluster are known.
+    /// With JOINS nobody else needs the block's unit: both halves.
     __device__ __forceinline__ void load_weights(const ProjectProblem& p) const {
         for (int part = 0; part < PARTS; part++)
-            for (int unit = 0; unit < units; unit++) {
-                int stage = unit * PARTS + part;
-                tma_load<true>(shared + WEIGHTS + stage * STAGE + rank * HALF, p.weight, part * SPAN,
-                               column_of(unit) + (int)rank * PARTNER, shared + FULL + part * 8,
-                               (1u << PROJECT_CLUSTER) - 1);
-            }
+            if constexpr (JOINS)
+                load_half(p, 0, part, 0), load_half(p, 0, part, 1);
+            else
+                for (int unit = 0; unit < units; unit++) load_half(p, unit, part, rank);
     }
     /// A thread's bias, which goes to shared memory behind the norm: nobody waits for it.
     __device__ __forceinline__ float load_bias(const ProjectProblem& p) const {
@@ -162,7 +112,9 @@ class HopperProjection {
         float2 one = to_float2(a), other = to_float2(b);
         return to_f16x2(one.x + other.x, one.y + other.y);
     }
-    __device__ __forceinline__ int row_of(int i) const { return (group * 4 + warp) * OWN + i; }
+    __device__ __forceinline__ int row_of(int i) const {
+        return (group * 4 + warp) * OWN + i + (JOINS ? (int)rank * (PROJECT_TOKENS / PROJECT_CLUSTER) : 0);
+    }
 
     __device__ __forceinline__ void load_tokens(Rows& x, const u16* of) const {
 #pragma unroll
@@ -202,13 +154,20 @@ class HopperProjection {
         block_barrier();  // normalised tokens go where features were
     }
     __device__ __forceinline__ void load_rows(Rows& x, const ProjectProblem& p) const {
-        if (p.source == FEATURES) return load_features(x, p);
+        if constexpr (!JOINS)
+            if (p.source == FEATURES) return load_features(x, p);
         pdl_wait();
         pdl_launch_dependents();
         load_tokens(x, p.x);
         if (p.source == TOKENS) return;
         Rows added;
-        load_tokens(added, p.added);
+        if constexpr (JOINS) {
+            int token[OWN];
+#pragma unroll
+            for (int i = 0; i < OWN; i++) token[i] = at_most(first + row_of(i), tokens - 1);
+            join<OWN>(added, p.partial, p.stats, token, tokens, p.parts, lane);
+        } else
+            load_tokens(added, p.added);
 #pragma unroll
         for (int i = 0; i < OWN; i++)
 #pragma unroll
@@ -222,8 +181,8 @@ class HopperProjection {
 #pragma unroll
             for (int i = 0; i < OWN; i++) x[i] += float_from_lane(x[i], mask);
     }
-    /// Stores normalised tokens as left factors; and sums, which the first part does.
-    __device__ __forceinline__ void normalize(const ProjectProblem& p) const {
+    /// Stores normalised tokens as left factors, with JOINS in the peer too.
+    __device__ __forceinline__ void normalize(Rows& x, const ProjectProblem& p) const {
         float weight[8], bias[8];
 #pragma unroll
         for (int j = 0; j < 8; j += 4) {
@@ -232,7 +191,6 @@ class HopperProjection {
             weight[j] = w.x, weight[j + 1] = w.y, weight[j + 2] = w.z, weight[j + 3] = w.w;
             bias[j] = b.x, bias[j + 1] = b.y, bias[j + 2] = b.z, bias[j + 3] = b.w;
         }
-        Rows x;
         load_rows(x, p);
         float2 values[OWN][4];
         float mean[OWN], square[OWN];
@@ -253,6 +211,11 @@ class HopperProjection {
                 square[i] += pair.x * pair.x + pair.y * pair.y;
             }
         add_lanes(square);
+        u32 apart = 0;
+        if constexpr (JOINS) {
+            cluster_wait();  // the peer runs
+            apart = peer_address(shared, rank ^ 1) - shared;
+        }
 #pragma unroll
         for (int i = 0; i < OWN; i++) {
             float scale = reciprocal_root(square[i] * (1.0f / PROJECT_WIDTH) + NORM_EPSILON);
@@ -261,12 +224,16 @@ class HopperProjection {
             for (int j = 0; j < 4; j++)
                 words[j] = to_f16x2(fmaf(values[i][j].x * scale, weight[j * 2], bias[j * 2]),
                                     fmaf(values[i][j].y * scale, weight[j * 2 + 1], bias[j * 2 + 1]));
-            store_shared(shared + lane / 8 * TILE + row_of(i) * 128 + (lane ^ row_of(i)) % 8 * 16, words);
+            u32 place = shared + lane / 8 * TILE + row_of(i) * 128 + (lane ^ row_of(i)) % 8 * 16;
+            store_shared(place, words);
+            if constexpr (JOINS) store_peer_unit(place + apart, words);
         }
-        copies_publish();
+    }
+    /// Stores sums, which the first part does. Behind fences, which would wait for stores.
+    __device__ __forceinline__ void store_sums(const Rows& x, const ProjectProblem& p) const {
         if (p.source == TOKENS || blockIdx.y != 0) return;
 #pragma unroll
-        for (int i = 0; i < OWN; i++)  // behind the fence, which would wait for stores
+        for (int i = 0; i < OWN; i++)
             if (first + row_of(i) < tokens)
                 store_unit(p.sum + (first + row_of(i)) * PROJECT_WIDTH + lane * 8,
                            make_uint4(x[i][0], x[i][1], x[i][2], x[i][3]));
@@ -352,18 +319,32 @@ public:
     __device__ __forceinline__ void run(const ProjectProblem& p, u32 memory) {
         shared = memory, rank = cluster_rank();
         group = (int)threadIdx.x >> 7, warp = (int)(threadIdx.x >> 5) & 3, lane = (int)threadIdx.x & 31;
-        first = (int)blockIdx.x * PROJECT_TOKENS, tokens = p.grid * p.grid;
-        units = p.sections * UNITS_OF_SECTION / (int)gridDim.y, from = units * (int)blockIdx.y;
+        first = (int)blockIdx.x / (JOINS ? PROJECT_CLUSTER : 1) * PROJECT_TOKENS, tokens = p.grid * p.grid;
+        units = JOINS ? 1 : p.sections * UNITS_OF_SECTION / (int)gridDim.y;
+        from = JOINS ? (int)rank : units * (int)blockIdx.y;
         bool loads = threadIdx.x == (PROJECT_GROUPS - 1) * 128;
         if (loads) prefetch_map(p.weight), create_barriers();
         warp_barrier();  // all of its lanes arrive as one
-        cluster_barriers_known();
+        if constexpr (JOINS) cluster_arrive();
+        else cluster_barriers_known();
         if (loads) load_weights(p);
         warp_barrier();
         float bias = load_bias(p);
-        normalize(p);
-        if (group < units) put_shared(shared + BIASES + (int)threadIdx.x * 4, bias);
-        block_barrier();
+        Rows x;
+        normalize(x, p);
+        if constexpr (JOINS) {
+            if (group < units) put_shared(shared + BIASES + (int)threadIdx.x * 4, bias);
+            copies_publish_to_peers();
+            cluster_release();
+            store_sums(x, p);
+            cluster_wait();
+            copies_publish();
+        } else {
+            copies_publish();
+            store_sums(x, p);
+            if (group < units) put_shared(shared + BIASES + (int)threadIdx.x * 4, bias);
+            block_barrier();
+        }
         // 65536 registers: those of the last warpgroup go to the others.
         if (group >= units) {
             registers_release<24>();
@@ -395,6 +376,17 @@ extern "C" __global__ void __cluster_dims__(PROJECT_CLUSTER, 1, 1) __launch_boun
                                     const float* bias, const float2* turns, u16* out, int grid, int sections,
                                     int source) {
     extern __shared__ __align__(1024) unsigned char memory[];
-    HopperProjection().run({&weight, x, added, sum, norm_weight, norm_bias, bias, (const float*)turns, out,
-                            grid, sections, source}, shared_address(memory));
+    HopperProjection<false>().run({&weight, x, added, sum, norm_weight, norm_bias, bias, (const float*)turns,
+                                   out, grid, sections, source, nullptr, nullptr, 0},
+                                  shared_address(memory));
+}
+extern "C" __global__ void __cluster_dims__(PROJECT_CLUSTER, 1, 1) __launch_bounds__(PROJECT_THREADS, 1)
+    memory_attention_query_hopper(const __grid_constant__ TensorMap weight, const u16* x,
+                                  const float* partial, const float* stats, u16* sum,
+                                  const float* norm_weight, const float* norm_bias, const float* bias,
+                                  const float2* turns, u16* out, int grid, int parts) {
+    extern __shared__ __align__(1024) unsigned char memory[];
+    HopperProjection<true>().run({&weight, x, nullptr, sum, norm_weight, norm_bias, bias, (const float*)turns,
+                                  out, grid, 1, SUMS, partial, stats, parts},
+                                 shared_address(memory));
 }

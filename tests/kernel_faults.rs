@@ -161,6 +161,10 @@ fn a_fault_in_the_memory_attention_is_found() {
         ("hopper_norm_has_no_bias", "queries"),
         ("hopper_turns_rows_as_columns", "queries"),
         ("hopper_forgets_positions", "tokens"),
+        ("query_forgets_a_parts_scale", "tokens"),
+        ("query_forgets_later_parts", "tokens"),
+        ("query_swaps_no_halves", "tokens"),
+        ("query_keeps_tokens_from_its_peer", "queries"),
         ("hopper_mlp_has_no_relu", "tokens"),
         ("hopper_mlp_forgets_the_residual", "tokens"),
     ];

@@ -132,7 +132,7 @@ static void cluster_wait() {
     own.turn = 0, own.waits++;
 }
 /// Stores to other blocks' memory, which land at the latest when their thread releases them.
-struct Sent { u32 to, bytes, thread; unsigned char x[8]; };
+struct Sent { u32 to, bytes, thread; unsigned char x[16]; };
 static std::vector<Sent> sent;
 static void land(const Sent& s) { memcpy(&memory.at(s.to), s.x, s.bytes); }
 static void cluster_release() {

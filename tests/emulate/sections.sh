@@ -134,6 +134,12 @@ wrong memory_attention_project_hopper.cu.projection hopper_forgets_positions 'po
 wrong memory_encoder_fuse_hopper.cu.fuse hopper_fuse_norm_has_no_bias 'bias[j + e].x' 0.0f
 wrong memory_encoder_fuse_hopper.cu.fuse hopper_fuse_is_shifted_by_a_column 'dx == 0 ? x - 1 : x' x
 wrong memory_encoder_fuse_hopper.cu.fuse hopper_fuse_has_16_channels_of_64 'a + i * 128' a
+wrong memory_attention_project_hopper.cuh.parts query_forgets_a_parts_scale \
+    'power_of_two(stat[i][t].x - top[t])' 1.0f
+wrong memory_attention_project_hopper.cuh.parts query_forgets_later_parts 'from >= parts' true
+wrong memory_attention_project_hopper.cuh.parts query_swaps_no_halves 'odd ? came : words[0][i]' 'words[0][i]'
+wrong memory_attention_project_hopper.cu.projection query_keeps_tokens_from_its_peer \
+    'store_peer_unit(place + apart, words)' '(void)0'
 wrong memory_attention_tail.cu.tail tail_forgets_a_parts_scale '::power_of_two(stat[i].x - top)' 1.0f
 wrong memory_attention_tail.cu.tail tail_forgets_later_parts 'from >= p.parts' true
 wrong memory_attention_tail.cu.tail tail_forgets_the_residual \

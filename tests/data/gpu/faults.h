@@ -34,6 +34,8 @@
     X(attention_turns_rows_as_columns) \
     X(attention_forgets_positions) \
     X(hopper_norm_has_no_bias) X(hopper_turns_rows_as_columns) X(hopper_forgets_positions) \
+    X(query_forgets_a_parts_scale) X(query_forgets_later_parts) X(query_swaps_no_halves) \
+    X(query_keeps_tokens_from_its_peer) \
     X(tail_forgets_a_parts_scale) X(tail_forgets_later_parts) X(tail_forgets_the_residual) \
     X(attention_mlp_has_no_relu) \
     X(attention_forgets_the_residual) \

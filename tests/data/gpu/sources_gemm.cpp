@@ -34,6 +34,7 @@ static const Kernel KERNELS[] = {
     CLUSTER(mlps, mlp_hopper, 4),
     CLUSTER(projections, memory_attention_project_hopper, 2),
     CLUSTER(fuses, memory_encoder_fuse_hopper, 2),
+    CLUSTER(projections, memory_attention_query_hopper, 2),
     CLUSTER(repvit_clusters, repvit_block_384_by_6, 6),
     CLUSTER(repvit_clusters, repvit_down_384_by_6, 6),
     CLUSTER(products, gemm_bias_gelu_128_two_groups, 2),

@@ -1,11 +1,13 @@
 /*!
 The norm and the projections on Hopper (`cuda/memory_attention_project_hopper.cu`), in place of
 `memory_attention_project`: the same results of the same operands, with weights in their own order.
+A query's kernel joins the parts of its attention too.
 */
 
 use anyhow::{Context, Result};
 
 use super::WIDTH;
+use crate::attention::Parts;
 use crate::constants::constant;
 use crate::images::Topic;
 use crate::int;
@@ -27,6 +29,9 @@ const MOST_UNITS: usize = constant!(MemoryAttentionProjectHopper, "MOST_UNITS") 
 const SHARED: u32 =
     constant!(MemoryAttentionProjectHopper, "memory_attention_project_hopper_shared");
 const UNIT: u32 = constant!(MemoryAttentionProjectHopper, "UNIT");
+/// Bytes of shared memory where parts are joined.
+const QUERY_SHARED: u32 =
+    constant!(MemoryAttentionProjectHopper, "memory_attention_query_hopper_shared");
 
 pub(super) const MODULE: Topic = Topic::MemoryAttentionProjectHopper;
 
@@ -48,15 +53,17 @@ pub(super) struct ProjectOperands<'a> {
     pub out: &'a View,
 }
 
-/// The loaded kernel.
+/// The loaded kernels.
 #[derive(Debug)]
 pub(super) struct HopperProjection {
     kernel: Kernel,
+    /// A query's, which joins parts.
+    query: Kernel,
     multiprocessors: usize,
 }
 
 impl HopperProjection {
-    /// Loads the kernel. None on other GPUs than Hopper, or if the driver refuses it.
+    /// Loads the kernels. None on other GPUs than Hopper, or if the driver refuses one.
     pub fn load_if_supported(gpu: &Gpu) -> Option<Self> {
         if !gpu.runs_hopper_kernels() {
             return None;
@@ -71,9 +78,12 @@ impl HopperProjection {
     fn load(gpu: &Gpu) -> Result<Self> {
         let modules = Modules::load(gpu, &[MODULE], "the memory attention's projection")?;
         let kernel = modules.kernel("memory_attention_project_hopper", SHARED)?;
-        let resident = kernel.resident_clusters(CLUSTER)?;
-        anyhow::ensure!(resident > 0, "the GPU holds no cluster of {CLUSTER} blocks");
-        Ok(Self { kernel, multiprocessors: gpu.multiprocessors()? as usize })
+        let query = modules.kernel("memory_attention_query_hopper", QUERY_SHARED)?;
+        for kernel in [&kernel, &query] {
+            let resident = kernel.resident_clusters(CLUSTER)?;
+            anyhow::ensure!(resident > 0, "the GPU holds no cluster of {CLUSTER} blocks");
+        }
+        Ok(Self { kernel, query, multiprocessors: gpu.multiprocessors()? as usize })
     }
 
     /// Enqueues it as the next launch of a chain.
@@ -111,6 +121,44 @@ impl HopperProjection {
         // a view that it was made to fit.
         unsafe { kernel.launch((blocks, u32::try_from(parts)?, 1), &args, chain) }
     }
+
+    /// The same of a query, one section, with what is added in parts. It gives the bits of the two
+    /// kernels that join the parts and project: `operands.added` and `source` are not used.
+    ///
+    /// # Errors
+    /// As [`Self::enqueue`].
+    ///
+    /// # Safety
+    /// As there, with parts of as many tokens.
+    pub unsafe fn enqueue_query(
+        &self,
+        operands: &ProjectOperands<'_>,
+        parts: &Parts,
+        chain: &Chain<'_>,
+    ) -> Result<()> {
+        let &ProjectOperands { grid, sections, x, sum, out, .. } = operands;
+        anyhow::ensure!(sections == 1, "a query with {sections} sections");
+        let rows = operands.rows.context("the projection's rows are not on the device")?;
+        let map = TensorMap::of_halves(rows, WIDTH, WIDTH, SPAN)?;
+        let args = arguments!(
+            ["memory_attention_query_hopper"];
+            Map(&map),
+            View(x),
+            View(&parts.results),
+            View(&parts.stats),
+            Optional(sum),
+            View(operands.norm_weight),
+            View(operands.norm_bias),
+            View(operands.bias),
+            View(operands.turns),
+            View(out),
+            I32(int(grid, "the side of the map")?),
+            I32(int(parts.count, "the number of parts")?),
+        );
+        let clusters = crate::blocks(grid * grid, TOKENS)?;
+        // SAFETY: as above. The parts are those of the caller's attention.
+        unsafe { self.query.launch((CLUSTER * clusters, 1, 1), &args, chain) }
+    }
 }
 
 /// Among how many blocks the units are shared: as many as multiprocessors are there for, each with
@@ -134,5 +182,6 @@ mod tests {
         // More tokens than multiprocessors are there for.
         assert_eq!(of(144), [2, 1]);
         assert_eq!((TOKENS, CLUSTER, SHARED, UNIT), (64, 2, 231_424, 65_536));
+        assert_eq!((QUERY_SHARED, UNITS_OF_SECTION), (100_352, CLUSTER as usize));
     }
 }

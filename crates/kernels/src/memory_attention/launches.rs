@@ -3,12 +3,12 @@ The launches of a memory attention. Views are measured before: those of a frame 
 enqueued, weights where they are loaded, and the scratch is made for the shape.
 */
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use super::hopper::ProjectOperands;
 use super::weights::{Layer, Product};
 use super::{ALIGNMENT, HALF, HIDDEN, MEMORY, MemoryAttention, WIDTH};
-use crate::attention::Attended;
+use crate::attention::{Attended, Parts};
 use crate::constants::constant;
 use crate::device_weights::Affine;
 use crate::images::Topic;
@@ -66,6 +66,8 @@ pub(super) enum Source<'a> {
     Tokens(&'a View),
     /// Tokens, what is added to them, and the place of the sum.
     Sums([&'a View; 3]),
+    /// Tokens and the place of the sum; the parts of an attention, which are joined and added.
+    Joined([&'a View; 2], &'a Parts),
     /// The same of features and positions, channels first.
     Features([&'a View; 3]),
 }
@@ -79,10 +81,11 @@ impl MemoryAttention {
         out: &View,
         chain: &Chain<'_>,
     ) -> Result<()> {
-        let (x, added, sum, source) = match source {
-            Source::Tokens(x) => (x, None, None, 0),
-            Source::Sums([x, added, sum]) => (x, Some(added), Some(sum), 1),
-            Source::Features([x, added, sum]) => (x, Some(added), Some(sum), 2),
+        let (x, added, sum, parts, source) = match source {
+            Source::Tokens(x) => (x, None, None, None, 0),
+            Source::Sums([x, added, sum]) => (x, Some(added), Some(sum), None, 1),
+            Source::Features([x, added, sum]) => (x, Some(added), Some(sum), None, 2),
+            Source::Joined([x, sum], parts) => (x, None, Some(sum), Some(parts), 1),
         };
         let packed = &product.packed;
         if let Some(hopper) = &self.hopper_project {
@@ -100,9 +103,14 @@ impl MemoryAttention {
                 turns: &self.weights.turns,
                 out,
             };
-            // SAFETY: as of the launch below.
-            return unsafe { hopper.enqueue(&operands, chain) };
+            return match parts {
+                // SAFETY: as of the launch below. The parts were measured in `enqueue`, too.
+                Some(parts) => unsafe { hopper.enqueue_query(&operands, parts, chain) },
+                // SAFETY: as of the launch below.
+                None => unsafe { hopper.enqueue(&operands, chain) },
+            };
         }
+        ensure!(parts.is_none(), "a self-attention's parts are not joined");
         let args = arguments!(
             ["memory_attention_project"];
             View(x),

@@ -20,7 +20,7 @@ mod weights;
 
 use anyhow::{Context, Result, bail};
 
-use super::attention::Attended;
+use super::attention::{Attended, Attention};
 use super::kernel::Chain;
 use super::mlp::{Activation, HopperMlp, MlpOperands};
 use super::{int, need_exactly};
@@ -61,6 +61,8 @@ pub struct MemoryAttention {
     hopper_project: Option<HopperProjection>,
     /// An attention to the bank is whole, and ends in kernels of their own: for comparison.
     in_three: bool,
+    /// A self-attention's own kernel joins its parts: for comparison.
+    frame_whole: bool,
     weights: Weights,
     /// Tokens behind an attention to the bank; their norm; the MLP's hidden columns.
     sum: View,
@@ -93,6 +95,7 @@ impl MemoryAttention {
             hopper_mlp,
             hopper_project: HopperProjection::load_if_supported(gpu),
             in_three: false,
+            frame_whole: false,
             weights: Weights::load(gpu, shape, weights, stream)?,
             sum: halves(WIDTH)?,
             normed: halves(WIDTH)?,
@@ -103,6 +106,15 @@ impl MemoryAttention {
     /// Tokens of a frame.
     pub fn tokens(&self) -> usize {
         self.shape.tokens()
+    }
+
+    /// Where a self-attention leaves its result: the parts that the next piece joins, where its
+    /// kernel can; else `out`.
+    pub fn frame_result(&self, attention: &Attention, out: &View) -> Attended {
+        match self.hopper_project.is_some() && !self.frame_whole {
+            true => attention.apart(out),
+            false => Attended::Whole(out.clone()),
+        }
     }
 
     /// Layers.
@@ -124,8 +136,8 @@ impl MemoryAttention {
     }
 
     /// Enqueues a piece, of `x` f16 `[tokens, 256]`, or of the features f16 `[256, tokens]`, and
-    /// what was `attended` to: whole f16 `[tokens, 256]` of self-attention, or `[tokens, 64]` of the
-    /// bank, whole or in parts.
+    /// what was `attended` to: f16 `[tokens, 256]` of self-attention, whole or as
+    /// [`Self::frame_result`] says; or `[tokens, 64]` of the bank, whole or in parts.
     /// `y` f16 `[tokens, 256]` are the next piece's x, which must not be this one's. `projected` f16
     /// `[3, tokens, 256]` are queries, keys and values; of [`MemoryAttentionPiece::Query`] queries
     /// alone. 1 launch; with an MLP 4, or 3 where Hopper's MLP serves. May be recorded. Early
@@ -179,9 +191,11 @@ impl MemoryAttention {
                 let Layer { norm2, query, .. } = self.layer(at)?;
                 let attended = attended()?;
                 attended.check(self.tokens(), WIDTH)?;
-                let whole = attended.whole().context("a self-attention's parts are not joined")?;
-                let added = [x, whole, y];
-                self.project(Source::Sums(added), (norm2, query, 1), projected(1)?, chain)
+                let source = match attended {
+                    Attended::Whole(whole) => Source::Sums([x, whole, y]),
+                    Attended::Parts(parts) => Source::Joined([x, y], parts),
+                };
+                self.project(source, (norm2, query, 1), projected(1)?, chain)
             }
             MemoryAttentionPiece::Finish(at) => {
                 let Layer { norm1, qkv, .. } = self.layer(at + 1)?;

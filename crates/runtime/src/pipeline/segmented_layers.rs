@@ -162,6 +162,14 @@ impl Layers {
         })
     }
 
+    /// Where a self-attention leaves its result: `out`, or the parts that a kernel joins.
+    pub fn frame_result(&self, attention: &Attention, out: &View) -> Attended {
+        match self {
+            Self::Engines(_) => Attended::Whole(out.clone()),
+            Self::Kernels(kernels) => kernels.frame_result(attention, out),
+        }
+    }
+
     /// Where the attention to the bank leaves its result: `out`, or the parts that kernels join.
     pub fn bank_result(&self, attention: &Attention, out: &View) -> Attended {
         match self {

@@ -234,8 +234,9 @@ impl SegmentedTrack {
             let Some(gap) = follows else { continue };
             let (attention, k, v, bias, output) = match gap {
                 AttentionBetween::SelfAttention => {
-                    let output = Attended::Whole(own.self_output.view.clone());
-                    (&self.self_attention, &own.key.view, &own.value.view, None, output)
+                    let attention = &self.self_attention;
+                    let output = self.layers.frame_result(attention, &own.self_output.view);
+                    (attention, &own.key.view, &own.value.view, None, output)
                 }
                 AttentionBetween::CrossAttention(layer) => {
                     let (attention, keys) = (&self.cross_attention, &self.bank_keys[*layer].view);

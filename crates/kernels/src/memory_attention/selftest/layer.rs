@@ -1,11 +1,13 @@
 /*!
 A whole layer with both of its attentions, from the features to the next layer's queries, in both
-launch modes. It, and its attention to the bank, in turn with one kernel and with three behind that.
+launch modes. It, and its attention to the bank, in turn with one kernel and with three behind that;
+and on Hopper it, and its self-attention, in turn with parts that the query's kernel joins and without.
 */
 
 use anyhow::Result;
 use half::f16;
 
+use super::query;
 use super::tail::{self, near, results};
 use super::{Case, Drawn, Work};
 use crate::attention::{
@@ -24,6 +26,8 @@ const NAME: &str = "memory attention layer modes";
 pub const CHAINS: usize = 2;
 /// Rows that a bank makes on any GPU: of its attention and of a layer, with three kernels and with one.
 pub const IN_TURN: usize = 4;
+/// Further rows with Hopper's projection, of a self-attention and of a layer.
+pub const FRAME_IN_TURN: usize = 4;
 /// The layer's number.
 const LAYER: usize = 0;
 
@@ -32,6 +36,8 @@ struct Layer<'w> {
     pieces: &'w MemoryAttention,
     /// With kernels of their own behind the attention to the bank.
     three: &'w MemoryAttention,
+    /// With a kernel of its own that joins the parts of a self-attention.
+    whole: &'w MemoryAttention,
     x: &'w View,
     frame: Attention,
     bank: Attention,
@@ -43,22 +49,30 @@ struct Layer<'w> {
     /// Queries, keys and values: together, and each.
     projected: &'w View,
     sections: [View; 3],
+    /// Queries behind a self-attention, where it must leave its own alone.
+    queries: View,
     /// What was attended to, whole.
     attended: [Attended; 2],
 }
 
 /// Rows of the layers that a case has; in both modes where there are early launches.
-pub fn judge(bench: &Bench, case: &Case, works: [&Work; 2], drawn: &Drawn) {
+pub fn judge(bench: &Bench, case: &Case, works: [&Work; 3], drawn: &Drawn) {
     for (model, keys) in case.banks {
         let name = format!("{model} {}", case.name);
+        let [.., work] = works;
+        let on_hopper = work.attention.hopper_project.is_some();
         match Layer::new(bench, works, *keys, &name) {
             Ok(layer) => {
                 layer.judge(bench, &name, drawn);
                 layer.judge_in_turn(bench, &name);
+                if on_hopper {
+                    layer.judge_frame_in_turn(bench, &name);
+                }
             }
             Err(error) => {
                 let why = format!("{error:#}");
-                (0..CHAINS * chain_modes::rows(bench) + IN_TURN).for_each(|_| {
+                let further = if on_hopper { FRAME_IN_TURN } else { 0 };
+                (0..CHAINS * chain_modes::rows(bench) + IN_TURN + further).for_each(|_| {
                     bench.found(row(NAME, &name, Err(anyhow::anyhow!(why.clone()))));
                 });
             }
@@ -67,12 +81,12 @@ pub fn judge(bench: &Bench, case: &Case, works: [&Work; 2], drawn: &Drawn) {
 }
 
 impl<'w> Layer<'w> {
-    fn new(bench: &Bench, works: [&'w Work; 2], keys: usize, name: &str) -> Result<Self> {
-        let [three, work] = works;
+    fn new(bench: &Bench, works: [&'w Work; 3], keys: usize, name: &str) -> Result<Self> {
+        let [three, whole, work] = works;
         let tokens = work.attention.tokens();
         let row = 2 * tokens * WIDTH;
         let room = |bytes: usize| View::new(bench.gpu, bytes);
-        let whole = |bytes: usize| Ok::<_, anyhow::Error>(Attended::Whole(room(bytes)?));
+        let place = |bytes: usize| Ok::<_, anyhow::Error>(Attended::Whole(room(bytes)?));
         let mut noise = Noise::new(bench.seed, &format!("layer {name}"));
         let mut drawn = |columns: usize| -> Result<View> {
             let values: Vec<f16> = noise.halves(keys * columns, 1.0);
@@ -88,6 +102,7 @@ impl<'w> Layer<'w> {
         Ok(Self {
             pieces: &work.attention,
             three: &three.attention,
+            whole: &whole.attention,
             x: &work.x,
             frame: Attention::new(bench.gpu, &kernels, frame)?,
             bank: Attention::new(bench.gpu, &kernels, bank)?,
@@ -96,7 +111,8 @@ impl<'w> Layer<'w> {
             tokens: [room(row)?, room(row)?],
             projected: &work.projected,
             sections: [of(0)?, of(1)?, of(2)?],
-            attended: [whole(row)?, whole(2 * tokens * MEMORY)?],
+            queries: room(row)?,
+            attended: [place(row)?, place(2 * tokens * MEMORY)?],
         })
     }
 
@@ -154,6 +170,44 @@ impl<'w> Layer<'w> {
         }
     }
 
+    /// A self-attention whose query joins the parts, and one that joins them itself: the same bits.
+    fn judge_frame_in_turn(&self, bench: &Bench, case: &str) {
+        let Self { whole, pieces, .. } = *self;
+        let of_layer = |pieces: &'w MemoryAttention| {
+            let results = [&self.tokens[0], self.projected];
+            (results, move |stream: &Stream| self.enqueue_as_programs_do(pieces, stream))
+        };
+        let of_attention = |pieces: &'w MemoryAttention| {
+            let results = [&self.tokens[1], &self.queries];
+            (results, move |stream: &Stream| self.attend_to_frame(pieces, stream))
+        };
+        let layers = same_in_turn(bench, [whole, pieces].map(of_layer));
+        // Behind a layer, whose queries, keys, values and tokens these take.
+        let attentions = same_in_turn(bench, [whole, pieces].map(of_attention));
+        let ways = ["parts joined by a kernel", "parts joined by the query"];
+        for (what, both) in [("layer", layers), ("self-attention and query", attentions)] {
+            for (how, checked) in ways.iter().zip(each_of(both)) {
+                bench.found(row(query::NAME, &format!("{case}, {what}, {how}"), checked));
+            }
+        }
+    }
+
+    /// Where a self-attention leaves its result.
+    fn frame_result(&self, pieces: &MemoryAttention) -> Attended {
+        let [out, _] = &self.attended;
+        let result = out.whole().map(|out| pieces.frame_result(&self.frame, out));
+        result.unwrap_or_else(|| out.clone())
+    }
+
+    /// A self-attention and the query behind it, as programs enqueue them.
+    fn attend_to_frame(&self, pieces: &MemoryAttention, stream: &Stream) -> Result<()> {
+        let Self { tokens: [a, b], sections: [q, k, v], queries, .. } = self;
+        let (result, piece) = (self.frame_result(pieces), MemoryAttentionPiece::Query(LAYER));
+        let chain = Chain::begin(stream, LaunchMode::Ordered);
+        self.frame.enqueue([q, k, v], None, &result, &chain)?;
+        pieces.enqueue(piece, a, Some(&result), b, Some(queries), &chain)
+    }
+
     /// Where the attention to the bank leaves its result.
     fn bank_result(&self, pieces: &MemoryAttention) -> Attended {
         let [_, out] = &self.attended;
@@ -174,8 +228,8 @@ impl<'w> Layer<'w> {
     /// The layer, as programs enqueue it.
     fn enqueue_as_programs_do(&self, pieces: &MemoryAttention, stream: &Stream) -> Result<()> {
         let Self { keys, values, projected, sections: [q, k, v], .. } = self;
-        let ([a, b], [of_frame, _], bank) =
-            (&self.tokens, &self.attended, self.bank_result(pieces));
+        let ([a, b], of_frame, bank) =
+            (&self.tokens, &self.frame_result(pieces), self.bank_result(pieces));
         let chain = Chain::begin(stream, LaunchMode::Ordered);
         let (query, finish) =
             (MemoryAttentionPiece::Query(LAYER), MemoryAttentionPiece::Finish(LAYER));
@@ -189,7 +243,7 @@ impl<'w> Layer<'w> {
     /// The layer. `apart`: its pieces' first launches are not early.
     fn enqueue(&self, attention: &Chain<'_>, pieces: &Chain<'_>, apart: bool) -> Result<()> {
         let Self { keys, values, projected, sections: [q, k, v], .. } = self;
-        let ([a, b], [of_frame, _]) = (&self.tokens, &self.attended);
+        let ([a, b], of_frame) = (&self.tokens, &self.frame_result(self.pieces));
         let of_bank = &self.bank_result(self.pieces);
         let piece = |piece, views: [&View; 2], attended, projected: &View| {
             if apart {
@@ -211,14 +265,8 @@ fn in_turn<F: Fn(&Stream) -> Result<()>>(
     bench: &Bench,
     ways: [([&View; 2], F); 2],
 ) -> Result<[Checked; 2]> {
-    let stream = &bench.stream;
-    let run = |(results, enqueue): &([&View; 2], F)| -> Result<[Vec<u8>; 2]> {
-        results.iter().try_for_each(|view| view.fill(POISON, stream))?;
-        enqueue(stream)?;
-        Ok([results[0].download(stream)?, results[1].download(stream)?])
-    };
     let [first, second] = &ways;
-    let (expected, again, came) = (run(first)?, run(first)?, run(second)?);
+    let (expected, again, came) = (run(bench, first)?, run(bench, first)?, run(bench, second)?);
     let judged = |found: &[Vec<u8>; 2]| {
         let of = |(found, expected): (&Vec<u8>, &Vec<u8>)| {
             let halves = expected.as_chunks::<2>().0.iter().enumerate();
@@ -231,4 +279,30 @@ fn in_turn<F: Fn(&Stream) -> Result<()>>(
     };
     let both = [judged(&again), judged(&came)];
     bench.timed_in_turn(both, ways.map(|(_, enqueue)| enqueue))
+}
+
+/// The same of ways that give the same bits.
+fn same_in_turn<F: Fn(&Stream) -> Result<()>>(
+    bench: &Bench,
+    ways: [([&View; 2], F); 2],
+) -> Result<[Checked; 2]> {
+    let [first, second] = &ways;
+    let same = run(bench, first)? == run(bench, second)?;
+    let mut both = in_turn(bench, ways)?;
+    let [_, second] = &mut both;
+    if !same && second.first.is_none() {
+        second.first = Some("other bits than with parts joined by a kernel".to_owned());
+    }
+    Ok(both)
+}
+
+/// What a way gives.
+fn run<F: Fn(&Stream) -> Result<()>>(
+    bench: &Bench,
+    (results, enqueue): &([&View; 2], F),
+) -> Result<[Vec<u8>; 2]> {
+    let stream = &bench.stream;
+    results.iter().try_for_each(|view| view.fill(POISON, stream))?;
+    enqueue(stream)?;
+    Ok([results[0].download(stream)?, results[1].download(stream)?])
 }

@@ -4,6 +4,7 @@ What lies between the memory attention's attentions, piece by piece, against flo
 
 mod drawn;
 mod layer;
+mod query;
 mod reference;
 mod tail;
 
@@ -22,6 +23,7 @@ use crate::selftest::{Bench, Checked, Limits, POISON, Topic, bytes_of, each_of, 
 use crate::{MemoryAttention, MemoryAttentionPiece};
 use cuda::{LaunchMode, Stream, View};
 use drawn::Drawn;
+use query::Joining;
 use reference::Expected;
 use tail::Ending;
 use vos::bundle::MemoryAttentionShape;
@@ -109,7 +111,10 @@ fn judge(bench: &Bench) {
         on_hopper += if projection().is_some() { projecting } else { 0 };
         let banks = case.banks.len();
         let chains = (1 + layer::CHAINS * banks) * chain_modes::rows(bench);
-        let rows = PIECES.len() + on_hopper + tail::ROWS + chains + layer::IN_TURN * banks;
+        let mut rows = PIECES.len() + on_hopper + tail::ROWS + chains + layer::IN_TURN * banks;
+        if projection().is_some() {
+            rows += query::ROWS + layer::FRAME_IN_TURN * banks;
+        }
         (case.shape.tokens() * WIDTH, rows)
     });
     let seed = bench.seed;
@@ -121,11 +126,13 @@ fn judge(bench: &Bench) {
             let of = |(piece, _): &(MemoryAttentionPiece, &str)| drawn.expected(*piece, &sample);
             let expected: Vec<Expected> = PIECES.par_iter().map(of).collect();
             let endings = Ending::all(&drawn, seed, case.name, &sample);
-            (drawn, expected, endings)
+            let joinings = Joining::all(&drawn, seed, case.name, &sample);
+            (drawn, expected, endings, joinings)
         },
-        |case, (drawn, expected, endings)| {
+        |case, (drawn, expected, endings, joinings)| {
             // As any GPU computes it, with Hopper's MLP at any size, and with its projection too; with
-            // these, but the end of an attention to the bank in kernels of their own.
+            // these, but the end of an attention to the bank, or of a self-attention, in kernels of
+            // their own.
             let of = |mlp, project| -> Result<Work> {
                 let mut work = Work::new(bench, &drawn)?;
                 (work.attention.hopper_mlp, work.attention.hopper_project) = (mlp, project);
@@ -134,11 +141,13 @@ fn judge(bench: &Bench) {
             let all = || {
                 let mut three = of(fused(case), projection())?;
                 three.attention.in_three = true;
+                let mut whole = of(fused(case), projection())?;
+                whole.attention.frame_whole = true;
                 let works =
                     [of(None, None)?, of(fused(case), None)?, of(fused(case), projection())?];
-                anyhow::Ok((works, three))
+                anyhow::Ok((works, three, whole))
             };
-            let (works, three) = match all() {
+            let (works, three, whole) = match all() {
                 Ok(works) => works,
                 Err(error) => return bench.found(row(NAME, case.name, Err(error))),
             };
@@ -147,8 +156,11 @@ fn judge(bench: &Bench) {
             }
             let [.., work] = &works;
             tail::judge(bench, case.name, [&three, work], &endings);
+            if work.attention.hopper_project.is_some() {
+                query::judge(bench, case.name, work, &joinings);
+            }
             work.modes(bench, case.name, &drawn);
-            layer::judge(bench, case, [&three, work], &drawn);
+            layer::judge(bench, case, [&three, &whole, work], &drawn);
         },
     );
 }

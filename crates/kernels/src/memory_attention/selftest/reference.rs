@@ -47,7 +47,6 @@ impl Drawn {
         let row = |values: &[half::f16], columns: usize| -> Vec<f64> {
             values[token * columns..][..columns].iter().map(|value| value.to_f64()).collect()
         };
-        let sum = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a + b).collect::<Vec<f64>>();
         match piece {
             Piece::Start => {
                 let positions = self.get("positions");
@@ -58,11 +57,7 @@ impl Drawn {
                 let projected = self.projected(0, "norm1", "qkv", &y, token);
                 (y, projected)
             }
-            Piece::Query(layer) => {
-                let y = sum(&row(&self.x, WIDTH), &row(&self.attended[0], WIDTH));
-                let projected = self.projected(layer, "norm2", "query", &y, token);
-                (y, projected)
-            }
+            Piece::Query(layer) => self.queried(layer, token, &row(&self.attended[0], WIDTH)),
             Piece::Finish(layer) => {
                 let bank = row(&self.attended[1], MEMORY);
                 let y = self.finished(layer, &row(&self.x, WIDTH), &bank);
@@ -76,6 +71,14 @@ impl Drawn {
                 (norm, Vec::new())
             }
         }
+    }
+
+    /// A token behind a layer's self-attention, and its query.
+    pub fn queried(&self, layer: usize, token: usize, frame: &[f64]) -> (Vec<f64>, Vec<f64>) {
+        let x = &self.x[token * WIDTH..][..WIDTH];
+        let y: Vec<f64> = x.iter().zip(frame).map(|(a, b)| a.to_f64() + b).collect();
+        let projected = self.projected(layer, "norm2", "query", &y, token);
+        (y, projected)
     }
 
     /// Behind the attention to the bank and the MLP of a layer.

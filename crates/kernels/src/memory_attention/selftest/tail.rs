@@ -39,25 +39,16 @@ impl Ending {
     pub fn all(drawn: &Drawn, seed: u64, name: &str, sample: &[usize]) -> Vec<Self> {
         let counts = std::iter::once(None).chain(PARTS.map(Some));
         let tokens = drawn.shape.tokens();
-        let draw = |count: usize| {
-            let mut noise = Noise::new(seed, &format!("tail {name} {count}"));
-            let results = noise.normals(count * tokens * MEMORY);
-            let mut stats = noise.normals(2 * count * tokens);
-            for pair in stats.chunks_mut(2) {
-                // Maxima are some powers of two apart, sums of weights positive.
-                (pair[0], pair[1]) = (4.0 * pair[0], 1.0 + pair[1].abs());
-            }
-            (count, [results, stats])
-        };
         let of = |count: Option<usize>| {
-            let parts = count.map(draw);
+            let parts = count.map(|count| {
+                let mut noise = Noise::new(seed, &format!("tail {name} {count}"));
+                (count, drawn_parts(&mut noise, count * tokens, MEMORY))
+            });
             let mut expected = [Sample::new(), Sample::new()];
             for token in sample {
                 let bank = match &parts {
                     None => halves_of(&drawn.attended[1], *token, MEMORY),
-                    Some((count, [results, stats])) => {
-                        joined(*count, results, stats, *token, tokens)
-                    }
+                    Some((count, parts)) => joined(*count, parts, [*token, tokens, MEMORY]),
                 };
                 let ended = drawn.ended(LAYER, &halves_of(&drawn.x, *token, WIDTH), &bank);
                 for (all, row) in expected.iter_mut().zip(ended) {
@@ -71,24 +62,44 @@ impl Ending {
 
     fn attended(&self, bench: &Bench, whole: &Attended) -> Result<Attended> {
         let Some((count, [results, stats])) = &self.parts else { return Ok(whole.clone()) };
-        let put = |values: &[f32]| bench.put(&f32_bytes(values));
-        Ok(Attended::Parts(Parts { results: put(results)?, stats: put(stats)?, count: *count }))
+        put(bench, *count, [results, stats])
     }
+}
+
+/// Results of so many lines, and their maxima and sums.
+pub fn drawn_parts(noise: &mut Noise, lines: usize, columns: usize) -> [Vec<f32>; 2] {
+    let results = noise.normals(lines * columns);
+    let mut stats = noise.normals(2 * lines);
+    for pair in stats.chunks_mut(2) {
+        // Maxima are some powers of two apart, sums of weights positive.
+        (pair[0], pair[1]) = (4.0 * pair[0], 1.0 + pair[1].abs());
+    }
+    [results, stats]
+}
+
+/// The same on the device.
+pub fn put(bench: &Bench, count: usize, parts: [&[f32]; 2]) -> Result<Attended> {
+    let [results, stats] = parts.map(|values| bench.put(&f32_bytes(values)));
+    Ok(Attended::Parts(Parts { results: results?, stats: stats?, count }))
 }
 
 fn halves_of(values: &[f16], token: usize, columns: usize) -> Vec<f64> {
     values[token * columns..][..columns].iter().map(|value| value.to_f64()).collect()
 }
 
-/// A token's parts together.
-fn joined(count: usize, results: &[f32], stats: &[f32], token: usize, tokens: usize) -> Vec<f64> {
+/// A token's parts together, of so many tokens with so many columns.
+pub fn joined(
+    count: usize,
+    [results, stats]: &[Vec<f32>; 2],
+    [token, tokens, columns]: [usize; 3],
+) -> Vec<f64> {
     let lines = || (0..count).map(|part| part * tokens + token);
     let top = lines().map(|line| f64::from(stats[2 * line])).fold(f64::MIN, f64::max);
-    let (mut sums, mut total) = (vec![0.0; MEMORY], 0.0);
+    let (mut sums, mut total) = (vec![0.0; columns], 0.0);
     for line in lines() {
         let scale = (f64::from(stats[2 * line]) - top).exp2();
         total += scale * f64::from(stats[2 * line + 1]);
-        let row = &results[line * MEMORY..][..MEMORY];
+        let row = &results[line * columns..][..columns];
         sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += scale * f64::from(*x));
     }
     sums.iter().map(|sum| sum / total).collect()
@@ -175,8 +186,8 @@ mod tests {
         // Two parts of two tokens: the first counts half of what its sums say.
         let mut results = vec![0.0; 4 * MEMORY];
         (results[MEMORY], results[3 * MEMORY]) = (2.0, 6.0);
-        let stats = [0.0, 1.0, 2.0, 2.0, 0.0, 1.0, 3.0, 1.0];
-        let found = joined(2, &results, &stats, 1, 2);
+        let stats = vec![0.0, 1.0, 2.0, 2.0, 0.0, 1.0, 3.0, 1.0];
+        let found = joined(2, &[results, stats], [1, 2, MEMORY]);
         assert_eq!(found[..2], [(0.5 * 2.0 + 6.0) / (0.5 * 2.0 + 1.0), 0.0]);
     }
 }
