@@ -168,8 +168,7 @@ struct GemmGelu : GemmTiles<TILE_N_, STAGES_, GROUPS> {
             const float* four = sums[1] + i * 4;
             store_shared_floats(given(i), make_float4(four[0], four[1], four[2], four[3]));
         }
-        warp_barrier();
-        if (lane == 0) barrier_arrive(shared + GIVEN);
+        barrier_arrive(shared + GIVEN);
     }
     __device__ __forceinline__ void take_half(Sums& sums) const {
         barrier_wait(shared + GIVEN, 0);
@@ -206,7 +205,7 @@ struct GemmGelu : GemmTiles<TILE_N_, STAGES_, GROUPS> {
 
     __device__ __forceinline__ void run(const TensorMap* tokens, const TensorMap* weights, const u16* biases,
                                         u16* to, int rows, int columns, int depth, u32 shared_base) {
-        if (HALVES && threadIdx.x == 0) barrier_create(shared_base + GIVEN, 4);
+        if (HALVES && threadIdx.x == 0) barrier_create(shared_base + GIVEN, 128);
         this->begin_block(tokens, weights, biases, to, rows, columns, depth, shared_base);
         if (threadIdx.x < 128) {
             registers_release<LOADING>();

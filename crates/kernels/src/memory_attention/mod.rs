@@ -61,8 +61,8 @@ pub struct MemoryAttention {
     hopper_project: Option<HopperProjection>,
     /// An attention to the bank is whole, and ends in kernels of their own: for comparison.
     in_three: bool,
-    /// A self-attention's own kernel joins its parts: for comparison.
-    frame_whole: bool,
+    /// Hopper's query joins the parts of its self-attention.
+    joins_frame: bool,
     weights: Weights,
     /// Tokens behind an attention to the bank; their norm; the MLP's hidden columns.
     sum: View,
@@ -95,7 +95,7 @@ impl MemoryAttention {
             hopper_mlp,
             hopper_project: HopperProjection::load_if_supported(gpu),
             in_three: false,
-            frame_whole: false,
+            joins_frame: tokens >= hopper::LEAST_JOINED,
             weights: Weights::load(gpu, shape, weights, stream)?,
             sum: halves(WIDTH)?,
             normed: halves(WIDTH)?,
@@ -111,7 +111,7 @@ impl MemoryAttention {
     /// Where a self-attention leaves its result: the parts that the next piece joins, where its
     /// kernel can; else `out`.
     pub fn frame_result(&self, attention: &Attention, out: &View) -> Attended {
-        match self.hopper_project.is_some() && !self.frame_whole {
+        match self.hopper_project.is_some() && self.joins_frame {
             true => attention.apart(out),
             false => Attended::Whole(out.clone()),
         }

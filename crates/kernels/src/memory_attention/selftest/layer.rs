@@ -36,8 +36,8 @@ struct Layer<'w> {
     pieces: &'w MemoryAttention,
     /// With kernels of their own behind the attention to the bank.
     three: &'w MemoryAttention,
-    /// With a kernel of its own that joins the parts of a self-attention.
-    whole: &'w MemoryAttention,
+    /// With a kernel of its own that joins the parts of a self-attention, and with a query that does.
+    joining: [&'w MemoryAttention; 2],
     x: &'w View,
     frame: Attention,
     bank: Attention,
@@ -56,7 +56,7 @@ struct Layer<'w> {
 }
 
 /// Rows of the layers that a case has; in both modes where there are early launches.
-pub fn judge(bench: &Bench, case: &Case, works: [&Work; 3], drawn: &Drawn) {
+pub fn judge(bench: &Bench, case: &Case, works: [&Work; 4], drawn: &Drawn) {
     for (model, keys) in case.banks {
         let name = format!("{model} {}", case.name);
         let [.., work] = works;
@@ -81,8 +81,8 @@ pub fn judge(bench: &Bench, case: &Case, works: [&Work; 3], drawn: &Drawn) {
 }
 
 impl<'w> Layer<'w> {
-    fn new(bench: &Bench, works: [&'w Work; 3], keys: usize, name: &str) -> Result<Self> {
-        let [three, whole, work] = works;
+    fn new(bench: &Bench, works: [&'w Work; 4], keys: usize, name: &str) -> Result<Self> {
+        let [three, whole, joined, work] = works;
         let tokens = work.attention.tokens();
         let row = 2 * tokens * WIDTH;
         let room = |bytes: usize| View::new(bench.gpu, bytes);
@@ -102,7 +102,7 @@ impl<'w> Layer<'w> {
         Ok(Self {
             pieces: &work.attention,
             three: &three.attention,
-            whole: &whole.attention,
+            joining: [&whole.attention, &joined.attention],
             x: &work.x,
             frame: Attention::new(bench.gpu, &kernels, frame)?,
             bank: Attention::new(bench.gpu, &kernels, bank)?,
@@ -172,7 +172,6 @@ impl<'w> Layer<'w> {
 
     /// A self-attention whose query joins the parts, and one that joins them itself: the same bits.
     fn judge_frame_in_turn(&self, bench: &Bench, case: &str) {
-        let Self { whole, pieces, .. } = *self;
         let of_layer = |pieces: &'w MemoryAttention| {
             let results = [&self.tokens[0], self.projected];
             (results, move |stream: &Stream| self.enqueue_as_programs_do(pieces, stream))
@@ -181,9 +180,9 @@ impl<'w> Layer<'w> {
             let results = [&self.tokens[1], &self.queries];
             (results, move |stream: &Stream| self.attend_to_frame(pieces, stream))
         };
-        let layers = same_in_turn(bench, [whole, pieces].map(of_layer));
+        let layers = same_in_turn(bench, self.joining.map(of_layer));
         // Behind a layer, whose queries, keys, values and tokens these take.
-        let attentions = same_in_turn(bench, [whole, pieces].map(of_attention));
+        let attentions = same_in_turn(bench, self.joining.map(of_attention));
         let ways = ["parts joined by a kernel", "parts joined by the query"];
         for (what, both) in [("layer", layers), ("self-attention and query", attentions)] {
             for (how, checked) in ways.iter().zip(each_of(both)) {

@@ -47,12 +47,17 @@ struct Case {
     banks: &'static [(&'static str, usize)],
 }
 
-/// EdgeTAM's and SAM 2.1's layers at 1024 and 512 pixels, then tokens that fill no tile.
-const CASES: [Case; 4] = [
+/// EdgeTAM's and SAM 2.1's layers at 1024, 768 and 512 pixels, then tokens that fill no tile.
+const CASES: [Case; 5] = [
     Case {
         name: "at 1024",
         shape: MemoryAttentionShape { grid: 64, layers: 2 },
         banks: &[("SAM 2.1", 28_736), ("EdgeTAM", 3648)],
+    },
+    Case {
+        name: "at 768",
+        shape: MemoryAttentionShape { grid: 48, layers: 2 },
+        banks: &[("SAM 2.1", 16_192), ("EdgeTAM", 3648)],
     },
     Case {
         name: "at 512",
@@ -142,12 +147,14 @@ fn judge(bench: &Bench) {
                 let mut three = of(fused(case), projection())?;
                 three.attention.in_three = true;
                 let mut whole = of(fused(case), projection())?;
-                whole.attention.frame_whole = true;
+                whole.attention.joins_frame = false;
+                let mut joined = of(fused(case), projection())?;
+                joined.attention.joins_frame = true;
                 let works =
                     [of(None, None)?, of(fused(case), None)?, of(fused(case), projection())?];
-                anyhow::Ok((works, three, whole))
+                anyhow::Ok((works, three, [whole, joined]))
             };
-            let (works, three, whole) = match all() {
+            let (works, three, [whole, joined]) = match all() {
                 Ok(works) => works,
                 Err(error) => return bench.found(row(NAME, case.name, Err(error))),
             };
@@ -160,7 +167,7 @@ fn judge(bench: &Bench) {
                 query::judge(bench, case.name, work, &joinings);
             }
             work.modes(bench, case.name, &drawn);
-            layer::judge(bench, case, [&three, &whole, work], &drawn);
+            layer::judge(bench, case, [&three, &whole, &joined, work], &drawn);
         },
     );
 }
