@@ -32,10 +32,10 @@ const UNIT: u32 = constant!(MemoryAttentionProjectHopper, "UNIT");
 /// Bytes of shared memory where parts are joined.
 const QUERY_SHARED: u32 =
     constant!(MemoryAttentionProjectHopper, "memory_attention_query_hopper_shared");
-/// Tokens from which on a query joins the parts of its self-attention. With 1024 a kernel of its own
-/// was faster on an H200, which has more blocks than the query for more parts
+/// Tokens from which on a query joins the parts of its self-attention: those of 768 pixels. With the
+/// 1024 tokens of 512 pixels a kernel of its own is faster, as it has more blocks
 /// (docs/results/kernels.md).
-pub(super) const LEAST_JOINED: usize = 4096;
+pub(super) const LEAST_JOINED: usize = 48 * 48;
 
 pub(super) const MODULE: Topic = Topic::MemoryAttentionProjectHopper;
 
