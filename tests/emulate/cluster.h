@@ -57,7 +57,8 @@ static void land(const Box& b) {
     for (int r = 0; r < b.map->box; r++) for (int c = 0; c < 64; c++) {
         int row = b.row + r, column = b.column + c; u32 at = r * 128 + c * 2;
         const bool inside =
-            row >= 0 && column >= 0 && b.matrix >= 0 && row < b.map->rows && column < b.map->columns && b.matrix < std::max(b.map->matrices, 1);
+            row >= 0 && column >= 0 && b.matrix >= 0 && row < b.map->rows && column < b.map->columns &&
+            b.matrix < std::max(b.map->matrices, 1);
         const long line = b.map->row ? b.map->row : b.map->columns,
                    part = b.map->matrix ? b.map->matrix : b.map->rows * line;
         u16 x = inside ? b.map->data[b.matrix * part + row * line + column] : 0;

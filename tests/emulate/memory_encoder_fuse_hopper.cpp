@@ -13,10 +13,12 @@ from 0, and small; features or the mask alone.
 static void test(int grid, bool late_weights, float far = 0, int alone = 0, float spread = 1, int run = 0) {
     slow = late_weights, run = run ? run : grid % 32 ? 16 : 32;
     const int tokens = grid * grid, side = 2 * grid;
-    Halves wide((size_t)side * side * 64, spread), weight(256 * 576, 1 / 24.0f), feat((size_t)256 * tokens, 1);
+    Halves wide((size_t)side * side * 64, spread), weight(256 * 576, 1 / 24.0f),
+        feat((size_t)256 * tokens, 1);
     Halves mask_weight(65536, alone == 2 ? 0 : 1 / 8.0f), feature_weight(65536, alone == 1 ? 0 : 1 / 16.0f);
     Halves x((size_t)tokens * 256);
-    Reals bias(256, 0.3 * spread, far * spread), norm_weight(256, 0.2, 1), norm_bias(256, 0.3), sum_bias(256, 0.5);
+    Reals bias(256, 0.3 * spread, far * spread), norm_weight(256, 0.2, 1), norm_bias(256, 0.3),
+        sum_bias(256, 0.5);
     const TensorMap maps[] = {{wide.data(), grid, 128, run, side, 0, 0},
                               {feat.data(), 256, tokens, DEPTH / FUSE_CLUSTER},
                               {weight.data(), 256, 576, COLUMNS},
@@ -25,11 +27,14 @@ static void test(int grid, bool late_weights, float far = 0, int alone = 0, floa
     const std::vector<Region> written = {{wide.data(), (size_t)side * side * 128},
                                          {feat.data(), (size_t)tokens * 512},
                                          {x.data(), (size_t)tokens * 512}};
-    run_clusters(tokens / FUSE_TOKENS, FUSE_CLUSTER, FUSE_THREADS, [&] {
-        HopperFuse().run({&maps[0], &maps[1], &maps[2], &maps[3], &maps[4], bias.data(), norm_weight.data(),
-                          norm_bias.data(), sum_bias.data(), x.data(), grid, run},
-                         block_of(me->id) << 18 | 1024);
-    }, 1, written);
+    run_clusters(
+        tokens / FUSE_TOKENS, FUSE_CLUSTER, FUSE_THREADS,
+        [&] {
+            HopperFuse().run({&maps[0], &maps[1], &maps[2], &maps[3], &maps[4], bias.data(),
+                              norm_weight.data(), norm_bias.data(), sum_bias.data(), x.data(), grid, run},
+                             block_of(me->id) << 18 | 1024);
+        },
+        1, written);
     Numbers pixels = wide.values(), w = weight.values(), m = mask_weight.values(), f = feat.values(),
             fw = feature_weight.values(), rounds(x.count), exact(x.count);
     for (int t = 0; t < tokens; t++) {
@@ -46,17 +51,21 @@ static void test(int grid, bool late_weights, float far = 0, int alone = 0, floa
             rounded[c] = half(tohalf(hidden[c])), own[c] = f[(size_t)c * tokens + t];
         }
         for (int c = 0; c < 256; c++) {
-            const size_t at = (size_t)t * 256 + c; double both = sum_bias.at(c) + dot(own, &fw[c * 256], 256);
-            rounds[at] = both + dot(rounded, &m[c * 256], 256), exact[at] = both + dot(hidden, &m[c * 256], 256);
+            const size_t at = (size_t)t * 256 + c;
+            double both = sum_bias.at(c) + dot(own, &fw[c * 256], 256);
+            rounds[at] = both + dot(rounded, &m[c * 256], 256),
+            exact[at] = both + dot(hidden, &m[c * 256], 256);
         }
     }
     Shares of = shares_of(x, rounds, [](size_t) { return true; });
     Errors of_rounded, of_exact;
-    for (size_t i = 0; i < rounds.size(); i++) of_rounded.add(x.at(i), rounds[i]), of_exact.add(x.at(i), exact[i]);
+    for (size_t i = 0; i < rounds.size(); i++)
+        of_rounded.add(x.at(i), rounds[i]), of_exact.add(x.at(i), exact[i]);
     // As of the kernel for any GPU; of a million numbers one is further off.
-    printf("memory_encoder_fuse_hopper grid %d, run %d, late %d, far %.0f, alone %d, spread %.2f: worst %.2e, root mean square %.2e "
-           "(%.2e with what halves of hidden cost)", grid, run, late_weights, far, alone, spread, of.worst,
-           of_rounded.relative(), of_exact.relative());
+    printf(
+        "memory_encoder_fuse_hopper grid %d, run %d, late %d, far %.0f, alone %d, spread %.2f: "
+        "worst %.2e, root mean square %.2e (%.2e with what halves of hidden cost)",
+        grid, run, late_weights, far, alone, spread, of.worst, of_rounded.relative(), of_exact.relative());
     verdict(exceeds(of.worst, 1.3e-3) || exceeds(of_rounded.relative(), 2.3e-4) ||
             exceeds(of_exact.relative(), 3.2e-4) || x.beyond());
 }

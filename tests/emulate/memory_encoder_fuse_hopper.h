@@ -5,8 +5,12 @@ static float2 weight_two(const float* from) {
     memcpy(&r, inside(read_only(from), sizeof r), sizeof r);
     return r;
 }
-static float4 load_shared_floats(u32 a) { here(a); return shared_value<float4>(a); }
-static void load_pixels_of(u32 to, const TensorMap* map, i32 column, i32 row, i32 matrix, u32 barrier, u32 blocks) {
+static float4 load_shared_floats(u32 a) {
+    here(a);
+    return shared_value<float4>(a);
+}
+static void load_pixels_of(u32 to, const TensorMap* map, i32 column, i32 row, i32 matrix, u32 barrier,
+                           u32 blocks) {
     tma_load<true>(to, map, column, row, matrix, barrier, blocks);
 }
 /// As parts, which land in any order.
@@ -18,7 +22,8 @@ static void send_bytes(u32 from, u32 bytes, u32 barrier, u32 rank) {
         if (rank >= cluster_size || rank == cluster_rank() || block_ended(rank)) stop("a copy to nobody");
         Part part{((from + i) & 0x3ffff) | rank << 18, (barrier & 0x3ffff) | rank << 18, {}};
         memcpy(&part.x, &memory.at(from + i), 8);
-        if (slow) parts_under_way.push_back(part); else land(part);
+        if (slow) parts_under_way.push_back(part);
+        else land(part);
     }
 }
 static void wgmma_transposed(float (&d)[64], u64 a, u64 b) { product({d, 128, 0, a, b, 1, true, true}); }
