@@ -46,6 +46,7 @@ zeros for queries and keys past an object's last. No row past the last is stored
 #include "common.cuh"
 #include "attention.cuh"
 #include "wgmma.cuh"
+#include "cluster.cuh"
 #include "tiles.cuh"
 #include "attention_hopper.cuh"
 
@@ -73,13 +74,6 @@ __device__ __forceinline__ void tma_load(u32 to, const TensorMap* map, i32 colum
 /// The same number in all lanes, which the compiler then knows: a descriptor made of it takes no
 /// moves from lanes' registers.
 __device__ __forceinline__ int of_warp(int x) { return __shfl_sync(0xffffffffu, x, 0); }
-/// The two halves of `cluster_barrier`.
-__device__ __forceinline__ void cluster_release() {
-    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-}
-__device__ __forceinline__ void cluster_wait() {
-    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
 /// d[64 x 128] (+)= a[64 x 16] b[128 x 16]^T, a in registers, b by descriptor; `add` 0 starts from
 /// zero.
 __device__ __forceinline__ void wgmma_rs_rows(float (&d)[64], const u32 (&a)[4], u64 b, int add) {

@@ -18,6 +18,7 @@ The two warpgroups alternate between output tiles ("ping-pong" in CUTLASS): one 
 #include "common.cuh"
 #include "f16x2.cuh"
 #include "wgmma.cuh"
+#include "cluster.cuh"
 #include "tiles.cuh"
 #include "gemm_hopper.cuh"
 

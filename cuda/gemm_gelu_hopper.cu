@@ -32,6 +32,7 @@ work at once are some rows of tiles of the output, so their tokens and all weigh
 #include "f16x2.cuh"
 #include "gelu.cuh"
 #include "wgmma.cuh"
+#include "cluster.cuh"
 #include "tiles.cuh"
 #include "gemm_hopper.cuh"
 

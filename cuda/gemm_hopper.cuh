@@ -1,7 +1,7 @@
 /*!
 What the GEMMs for Hopper have in common: how a tile's stages are multiplied, and, where biases and
 output are f16 (gemm_bias_hopper.cu, gemm_gelu_hopper.cu), the shape of a block. Needs ptx.cuh,
-common.cuh, wgmma.cuh and tiles.cuh in front.
+common.cuh, wgmma.cuh, cluster.cuh and tiles.cuh in front.
 */
 #pragma once
 

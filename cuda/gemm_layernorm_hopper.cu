@@ -38,6 +38,7 @@ parts, after their matmuls, and no other block reads it.
 #include "common.cuh"
 #include "f16x2.cuh"
 #include "wgmma.cuh"
+#include "cluster.cuh"
 #include "tiles.cuh"
 #include "gemm_hopper.cuh"
 

@@ -52,6 +52,7 @@ Grid: ceil(T / 64) clusters of 2 blocks.
 #include "common.cuh"
 #include "f16x2.cuh"
 #include "wgmma.cuh"
+#include "cluster.cuh"
 #include "tiles.cuh"
 #include "memory_attention_project_hopper.cuh"
 

@@ -2,7 +2,7 @@
 What memory_attention_project_hopper.cu reads and tells its peers by, its sizes, and how it joins the
 parts of an attention (attention.cuh).
 
-Needs ptx.cuh, common.cuh, f16x2.cuh, wgmma.cuh and tiles.cuh in front.
+Needs ptx.cuh, common.cuh, f16x2.cuh, wgmma.cuh, cluster.cuh and tiles.cuh in front.
 */
 #pragma once
 
@@ -58,24 +58,6 @@ __device__ __forceinline__ float power_of_two(float x) {
 }
 __device__ __forceinline__ u32 word_from_lane(u32 x, int mask) {
     return __shfl_xor_sync(0xffffffffu, x, mask);
-}
-/// Says to the cluster that this thread runs, and nothing of its stores.
-__device__ __forceinline__ void cluster_arrive() {
-    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-}
-/// Says so of its stores, too.
-__device__ __forceinline__ void cluster_release() {
-    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-}
-/// Waits until all threads of the cluster have arrived, and sees what they released.
-__device__ __forceinline__ void cluster_wait() {
-    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-/// Where an address of shared memory lies in block `rank` of the cluster.
-__device__ __forceinline__ u32 peer_address(u32 address, u32 rank) {
-    u32 there;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
-    return there;
 }
 __device__ __forceinline__ void store_peer_unit(u32 there, const u32 (&x)[4]) {
     asm volatile("st.shared::cluster.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(there), "r"(x[0]), "r"(x[1]),

@@ -35,17 +35,11 @@ Grid: T / 64 clusters of 2 blocks.
 #include "f16x2.cuh"
 #include "gelu.cuh"
 #include "wgmma.cuh"
+#include "cluster.cuh"
 #include "tiles.cuh"
 
 // ---- primitives (PTX ISA 8.0, sm_90a) ----
 
-/// Says to the cluster that this thread is here, and nothing of its stores.
-__device__ __forceinline__ void cluster_arrive() {
-    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-}
-__device__ __forceinline__ void cluster_wait() {
-    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
 // Of weights alone. Asked for where it stands.
 __device__ __forceinline__ float2 weight_two(const float* from) {
     float2 r;

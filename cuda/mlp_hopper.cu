@@ -46,6 +46,7 @@ Grid: ceil(T / 144) clusters of 4 blocks; hidden columns are a multiple of 256, 
 #include "f16x2.cuh"
 #include "gelu.cuh"
 #include "wgmma.cuh"
+#include "cluster.cuh"
 #include "tiles.cuh"
 #include "mlp_hopper.cuh"
 

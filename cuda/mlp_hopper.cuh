@@ -2,7 +2,7 @@
 The shared memory of a block of mlp_hopper.cu, the threads that load it, and what its other roles
 share: matmuls of a stage, and tiles of 64 columns of all tokens.
 
-Needs ptx.cuh, common.cuh, f16x2.cuh, wgmma.cuh and tiles.cuh in front.
+Needs ptx.cuh, common.cuh, f16x2.cuh, wgmma.cuh, cluster.cuh and tiles.cuh in front.
 */
 #pragma once
 

@@ -30,36 +30,13 @@ Grid: blocks of a cluster x ceil(grid of z / 8) x ceil(grid of z / 8).
 #include "attention.cuh"
 #include "f16x2.cuh"
 #include "gelu.cuh"
+#include "cluster.cuh"
 #include "repvit.cuh"
 #include "repvit_block.cuh"
 #include "repvit_fused.cuh"
 
 // ---- primitives (PTX ISA 7.8, sm_90) ----
 
-/// The place of this block in its cluster.
-__device__ __forceinline__ u32 cluster_rank() {
-    u32 rank;
-    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    return rank;
-}
-/// Says to the cluster that this thread runs, and nothing of its stores.
-__device__ __forceinline__ void cluster_arrive() {
-    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-}
-/// Says so of its stores, too.
-__device__ __forceinline__ void cluster_release() {
-    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-}
-/// Waits until all threads of the cluster have arrived, and sees what they released.
-__device__ __forceinline__ void cluster_wait() {
-    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-/// Where an address of shared memory lies in block `rank` of the cluster.
-__device__ __forceinline__ u32 peer_address(u32 address, u32 rank) {
-    u32 there;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
-    return there;
-}
 __device__ __forceinline__ void store_peer_word(u32 there, u32 word) {
     asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(there), "r"(word) : "memory");
 }

@@ -30,23 +30,6 @@ struct alignas(64) TensorMap {
     u64 words[16];
 };
 
-/// The place of this block in its cluster.
-__device__ __forceinline__ u32 cluster_rank() {
-    u32 rank;
-    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    return rank;
-}
-/// Waits for all threads of the cluster.
-__device__ __forceinline__ void cluster_barrier() {
-    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
-                     : "memory");
-}
-/// Waits for all threads of the cluster. Only the barriers that one thread of each block has
-/// published become visible.
-__device__ __forceinline__ void cluster_barriers_known() {
-    asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
-                     : "memory");
-}
 /// Makes the barriers that this thread created visible to the cluster and to TMA.
 __device__ __forceinline__ void barriers_publish() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
