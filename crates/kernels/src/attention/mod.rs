@@ -145,9 +145,15 @@ impl Attention {
         self.grid.1
     }
 
-    /// What its reader takes that can join parts: those where there are several, else `out`.
-    pub fn apart(&self, out: &View) -> Attended {
-        self.parts.clone().map_or_else(|| Attended::Whole(out.clone()), Attended::Parts)
+    /// What its reader takes that can join parts: those where there are several, else `whole`.
+    ///
+    /// # Errors
+    /// Those of `whole`.
+    pub fn apart(&self, whole: impl FnOnce() -> Result<View>) -> Result<Attended> {
+        match &self.parts {
+            Some(parts) => Ok(Attended::Parts(parts.clone())),
+            None => whole().map(Attended::Whole),
+        }
     }
 
     /// The kernel's name, without a bias or with one.

@@ -108,12 +108,21 @@ impl MemoryAttention {
         self.shape.tokens()
     }
 
-    /// Where a self-attention leaves its result: the parts that the next piece joins, where its
-    /// kernel can; else `out`.
-    pub fn frame_result(&self, attention: &Attention, out: &View) -> Attended {
+    /// Where a self-attention leaves its result. On Hopper the query's kernel joins parts from the
+    /// 2304 tokens of 768 pixels on: then they are the attention's own, f32 `[parts, tokens, 256]`
+    /// and their sums f32 `[parts, tokens, 2]`. With fewer tokens, on other GPUs, or of an attention
+    /// in one part it is `whole`, f16 `[tokens, 256]`, which is called then alone.
+    ///
+    /// # Errors
+    /// Those of `whole`.
+    pub fn frame_result(
+        &self,
+        attention: &Attention,
+        whole: impl FnOnce() -> Result<View>,
+    ) -> Result<Attended> {
         match self.hopper_project.is_some() && self.joins_frame {
-            true => attention.apart(out),
-            false => Attended::Whole(out.clone()),
+            true => attention.apart(whole),
+            false => whole().map(Attended::Whole),
         }
     }
 

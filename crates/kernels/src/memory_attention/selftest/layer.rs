@@ -52,7 +52,7 @@ struct Layer<'w> {
     /// Queries behind a self-attention, where it must leave its own alone.
     queries: View,
     /// What was attended to, whole.
-    attended: [Attended; 2],
+    attended: [View; 2],
 }
 
 /// Rows of the layers that a case has; in both modes where there are early launches.
@@ -86,7 +86,6 @@ impl<'w> Layer<'w> {
         let tokens = work.attention.tokens();
         let row = 2 * tokens * WIDTH;
         let room = |bytes: usize| View::new(bench.gpu, bytes);
-        let place = |bytes: usize| Ok::<_, anyhow::Error>(Attended::Whole(room(bytes)?));
         let mut noise = Noise::new(bench.seed, &format!("layer {name}"));
         let mut drawn = |columns: usize| -> Result<View> {
             let values: Vec<f16> = noise.halves(keys * columns, 1.0);
@@ -112,7 +111,7 @@ impl<'w> Layer<'w> {
             projected: &work.projected,
             sections: [of(0)?, of(1)?, of(2)?],
             queries: room(row)?,
-            attended: [place(row)?, place(2 * tokens * MEMORY)?],
+            attended: [room(row)?, room(2 * tokens * MEMORY)?],
         })
     }
 
@@ -120,7 +119,7 @@ impl<'w> Layer<'w> {
         let stream = &bench.stream;
         let given = bytes_of(&drawn.x, |value| value.to_le_bytes());
         let written = [&self.tokens[0], &self.tokens[1], self.projected];
-        let all = written.into_iter().chain(self.attended.iter().filter_map(Attended::whole));
+        let all = written.into_iter().chain(&self.attended);
         let begin = &|| all.clone().try_for_each(|view| Ok(view.fill(POISON, stream)?));
         let download = &|| -> Result<Vec<u8>> {
             let parts: Result<Vec<Vec<u8>>> =
@@ -192,32 +191,33 @@ impl<'w> Layer<'w> {
     }
 
     /// Where a self-attention leaves its result.
-    fn frame_result(&self, pieces: &MemoryAttention) -> Attended {
+    fn frame_result(&self, pieces: &MemoryAttention) -> Result<Attended> {
         let [out, _] = &self.attended;
-        let result = out.whole().map(|out| pieces.frame_result(&self.frame, out));
-        result.unwrap_or_else(|| out.clone())
+        pieces.frame_result(&self.frame, || Ok(out.clone()))
     }
 
     /// A self-attention and the query behind it, as programs enqueue them.
     fn attend_to_frame(&self, pieces: &MemoryAttention, stream: &Stream) -> Result<()> {
         let Self { tokens: [a, b], sections: [q, k, v], queries, .. } = self;
-        let (result, piece) = (self.frame_result(pieces), MemoryAttentionPiece::Query(LAYER));
+        let (result, piece) = (self.frame_result(pieces)?, MemoryAttentionPiece::Query(LAYER));
         let chain = Chain::begin(stream, LaunchMode::Ordered);
         self.frame.enqueue([q, k, v], None, &result, &chain)?;
         pieces.enqueue(piece, a, Some(&result), b, Some(queries), &chain)
     }
 
     /// Where the attention to the bank leaves its result.
-    fn bank_result(&self, pieces: &MemoryAttention) -> Attended {
+    fn bank_result(&self, pieces: &MemoryAttention) -> Result<Attended> {
         let [_, out] = &self.attended;
-        let apart = out.whole().filter(|_| !pieces.in_three).map(|out| self.bank.apart(out));
-        apart.unwrap_or_else(|| out.clone())
+        match pieces.in_three {
+            true => Ok(Attended::Whole(out.clone())),
+            false => self.bank.apart(|| Ok(out.clone())),
+        }
     }
 
     /// The attention to the bank and its end, as programs enqueue them.
     fn attend_to_bank(&self, pieces: &MemoryAttention, stream: &Stream) -> Result<()> {
         let chain = Chain::begin(stream, LaunchMode::Ordered);
-        let result = self.bank_result(pieces);
+        let result = self.bank_result(pieces)?;
         let [q, ..] = &self.sections;
         self.bank.enqueue([q, &self.keys, &self.values], None, &result, &chain)?;
         let chain = chain.in_mode(pieces.mode());
@@ -228,7 +228,7 @@ impl<'w> Layer<'w> {
     fn enqueue_as_programs_do(&self, pieces: &MemoryAttention, stream: &Stream) -> Result<()> {
         let Self { keys, values, projected, sections: [q, k, v], .. } = self;
         let ([a, b], of_frame, bank) =
-            (&self.tokens, &self.frame_result(pieces), self.bank_result(pieces));
+            (&self.tokens, &self.frame_result(pieces)?, self.bank_result(pieces)?);
         let chain = Chain::begin(stream, LaunchMode::Ordered);
         let (query, finish) =
             (MemoryAttentionPiece::Query(LAYER), MemoryAttentionPiece::Finish(LAYER));
@@ -242,8 +242,8 @@ impl<'w> Layer<'w> {
     /// The layer. `apart`: its pieces' first launches are not early.
     fn enqueue(&self, attention: &Chain<'_>, pieces: &Chain<'_>, apart: bool) -> Result<()> {
         let Self { keys, values, projected, sections: [q, k, v], .. } = self;
-        let ([a, b], of_frame) = (&self.tokens, &self.frame_result(self.pieces));
-        let of_bank = &self.bank_result(self.pieces);
+        let ([a, b], of_frame) = (&self.tokens, &self.frame_result(self.pieces)?);
+        let of_bank = &self.bank_result(self.pieces)?;
         let piece = |piece, views: [&View; 2], attended, projected: &View| {
             if apart {
                 pieces.interrupt();
