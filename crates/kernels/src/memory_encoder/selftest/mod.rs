@@ -4,6 +4,7 @@ there and of ones that are not, of masks that are 0 or 1 and of ones between, wi
 without.
 */
 
+mod beside;
 mod drawn;
 mod fuse;
 mod mlp;
