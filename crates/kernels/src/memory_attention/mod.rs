@@ -95,7 +95,7 @@ impl MemoryAttention {
             hopper_mlp,
             hopper_project: HopperProjection::load_if_supported(gpu),
             in_three: false,
-            joins_frame: tokens >= hopper::LEAST_JOINED,
+            joins_frame: hopper::joins_frame(tokens),
             weights: Weights::load(gpu, shape, weights, stream)?,
             sum: halves(WIDTH)?,
             normed: halves(WIDTH)?,
@@ -145,8 +145,9 @@ impl MemoryAttention {
     }
 
     /// Enqueues a piece, of `x` f16 `[tokens, 256]`, or of the features f16 `[256, tokens]`, and
-    /// what was `attended` to: f16 `[tokens, 256]` of self-attention, whole or as
-    /// [`Self::frame_result`] says; or `[tokens, 64]` of the bank, whole or in parts.
+    /// what was `attended` to. Self-attention gives f16 `[tokens, 256]`, or the parts of
+    /// [`Self::frame_result`]. The attention to the bank gives f16 `[tokens, 64]`, or parts: f32
+    /// `[parts, tokens, 64]` and their sums f32 `[parts, tokens, 2]`.
     /// `y` f16 `[tokens, 256]` are the next piece's x, which must not be this one's. `projected` f16
     /// `[3, tokens, 256]` are queries, keys and values; of [`MemoryAttentionPiece::Query`] queries
     /// alone. 1 launch; with an MLP 4, or 3 where Hopper's MLP serves. May be recorded. Early
