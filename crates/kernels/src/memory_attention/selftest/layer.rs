@@ -23,11 +23,11 @@ use vos::noise::Noise;
 
 const NAME: &str = "memory attention layer modes";
 /// That a bank makes: all kernels in one mode; and attention alone in both modes.
-pub const CHAINS: usize = 2;
+const CHAINS: usize = 2;
 /// Rows that a bank makes on any GPU: of its attention and of a layer, with three kernels and with one.
-pub const IN_TURN: usize = 4;
-/// Further rows with Hopper's projection, of a self-attention and of a layer.
-pub const FRAME_IN_TURN: usize = 4;
+const IN_TURN: usize = 4;
+/// Further rows where Hopper's query can join parts, of a self-attention and of a layer.
+const FRAME_IN_TURN: usize = 4;
 /// The layer's number.
 const LAYER: usize = 0;
 
@@ -55,24 +55,45 @@ struct Layer<'w> {
     attended: [View; 2],
 }
 
+/// Rows of each bank of a case.
+pub fn rows(bench: &Bench, case: &Case, on_hopper: bool) -> usize {
+    let joining = if joins_parts(bench, case, on_hopper) { FRAME_IN_TURN } else { 0 };
+    CHAINS * chain_modes::rows(bench) + IN_TURN + joining
+}
+
+/// Whether Hopper's query has parts to join. Of a self-attention in one part both ways would be the
+/// same launches, and rows that compare them could not fail.
+fn joins_parts(bench: &Bench, case: &Case, on_hopper: bool) -> bool {
+    let splits = || loaded(bench)?.splits(of_frame(case.shape.tokens()));
+    on_hopper && splits().is_ok_and(|splits| splits > 1)
+}
+
+/// Kernels of both uses, as a pipeline may load them: a refused module must cost its user alone.
+fn loaded(bench: &Bench) -> Result<AttentionKernels> {
+    AttentionKernels::load_for(bench.gpu, &AttentionUse::ALL)
+}
+
+fn of_frame(tokens: usize) -> AttentionShape {
+    AttentionShape { objects: 1, queries: tokens, keys: tokens, values: Values::Frame }
+}
+
 /// Rows of the layers that a case has; in both modes where there are early launches.
 pub fn judge(bench: &Bench, case: &Case, works: [&Work; 4], drawn: &Drawn) {
+    let [.., work] = works;
+    let on_hopper = work.attention.hopper_project.is_some();
     for (model, keys) in case.banks {
         let name = format!("{model} {}", case.name);
-        let [.., work] = works;
-        let on_hopper = work.attention.hopper_project.is_some();
         match Layer::new(bench, works, *keys, &name) {
             Ok(layer) => {
                 layer.judge(bench, &name, drawn);
                 layer.judge_in_turn(bench, &name);
-                if on_hopper {
+                if joins_parts(bench, case, on_hopper) {
                     layer.judge_frame_in_turn(bench, &name);
                 }
             }
             Err(error) => {
                 let why = format!("{error:#}");
-                let further = if on_hopper { FRAME_IN_TURN } else { 0 };
-                (0..CHAINS * chain_modes::rows(bench) + IN_TURN + further).for_each(|_| {
+                (0..rows(bench, case, on_hopper)).for_each(|_| {
                     bench.found(row(NAME, &name, Err(anyhow::anyhow!(why.clone()))));
                 });
             }
@@ -92,10 +113,7 @@ impl<'w> Layer<'w> {
             bench.put(&bytes_of(&values, |value| value.to_le_bytes()))
         };
         let (bank_keys, values) = (drawn(WIDTH)?, drawn(MEMORY)?);
-        // Of both uses, as a pipeline may load them: a refused module must cost its user alone.
-        let kernels = AttentionKernels::load_for(bench.gpu, &AttentionUse::ALL)?;
-        let frame =
-            AttentionShape { objects: 1, queries: tokens, keys: tokens, values: Values::Frame };
+        let (kernels, frame) = (loaded(bench)?, of_frame(tokens));
         let bank = AttentionShape { keys, values: Values::Memory, ..frame };
         let of = |at: usize| work.projected.part(at * row, row);
         Ok(Self {
