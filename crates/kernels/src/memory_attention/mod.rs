@@ -110,8 +110,8 @@ impl MemoryAttention {
 
     /// Where a self-attention leaves its result. On Hopper the query's kernel joins parts from the
     /// 2304 tokens of 768 pixels on: then they are the attention's own, f32 `[parts, tokens, 256]`
-    /// and their sums f32 `[parts, tokens, 2]`. With fewer tokens, on other GPUs, or of an attention
-    /// in one part it is `whole`, f16 `[tokens, 256]`, which is called then alone.
+    /// with maxima and sums f32 `[parts, tokens, 2]`. With fewer tokens, on other GPUs, or of an
+    /// attention in one part it is `whole`, f16 `[tokens, 256]`. Only then `whole` is called.
     ///
     /// # Errors
     /// Those of `whole`.
@@ -147,7 +147,7 @@ impl MemoryAttention {
     /// Enqueues a piece, of `x` f16 `[tokens, 256]`, or of the features f16 `[256, tokens]`, and
     /// what was `attended` to. Self-attention gives f16 `[tokens, 256]`, or the parts of
     /// [`Self::frame_result`]. The attention to the bank gives f16 `[tokens, 64]`, or parts: f32
-    /// `[parts, tokens, 64]` and their sums f32 `[parts, tokens, 2]`.
+    /// `[parts, tokens, 64]` with maxima and sums f32 `[parts, tokens, 2]`.
     /// `y` f16 `[tokens, 256]` are the next piece's x, which must not be this one's. `projected` f16
     /// `[3, tokens, 256]` are queries, keys and values; of [`MemoryAttentionPiece::Query`] queries
     /// alone. 1 launch; with an MLP 4, or 3 where Hopper's MLP serves. May be recorded. Early
