@@ -1,7 +1,7 @@
 /*!
 The memory encoder's mask and features become one, for Hopper (sm_90a): what
 memory_encoder_fuse_mask_and_features of memory_encoder_fuse.cu computes, of grids that are
-multiples of 16. Names, and what is rounded, stand there.
+multiples of 16. That file's header explains the names, and says which values are rounded.
 
 | kernel                     | M, N, K                     | tile of T | cluster | threads | shared bytes |
 |----------------------------|-----------------------------|-----------|---------|---------|--------------|
@@ -76,7 +76,7 @@ constexpr int FUSE_CLUSTER = 2, FUSE_THREADS = 512;
 constexpr int FUSE_TOKENS = 64, FUSE_WIDTH = 256;  // of a cluster, columns of a token
 constexpr int DEPTH = 64;                          // of a step: channels of a pixel are as many
 constexpr int TAPS = 9, PARTS = FUSE_WIDTH / DEPTH, STEPS = TAPS + 2 * PARTS, SLOTS = 8;
-constexpr int REFILLED = STEPS - SLOTS;            // slots' first uses, of which others follow
+constexpr int REFILLED = STEPS - SLOTS;            // steps whose slot a later step fills again
 constexpr int AHEAD = 3;                           // steps whose weights are asked for before the wait
 constexpr int COLUMNS = FUSE_WIDTH / FUSE_CLUSTER; // of a block
 constexpr int SPAN = 64;                           // columns of a warpgroup that convolves

@@ -151,17 +151,18 @@ fn large_cases_can_be_left_out_and_are_counted() {
     let (encoder, encoders) = of("memory-encoder", "20000", "0");
     assert!(encoder.iter().filter(|kernel| *kernel == "memory encoder").count() >= 5);
     assert!(encoder.iter().all(|kernel| kernel.starts_with("memory encoder")));
-    // 4 x 4 tokens, a row for each piece; one more of those with an MLP, and of those with a
-    // projection, for Hopper's.
-    let (layers, attended) = of("memory-attention", "5000", "0");
+    // 14 x 14 and 4 x 4 tokens, a row for each piece; one more of those with an MLP, and of those with
+    // a projection, for Hopper's.
+    let (layers, attended) = of("memory-attention", "51000", "0");
     // The end of an attention to the bank: whole in two ways, and in parts. A piece in both launch
     // modes, and a whole layer twice. That end behind its attention and in a layer, in two ways each.
     let tail = ["memory attention tail"; 5];
     let modes = [&["memory attention modes"; 2][..], &["memory attention layer modes"; 4]].concat();
     let query = ["memory attention query"; 4];
     let pieces = ["memory attention"; 9];
-    let in_turn = [&tail[..4], &query].concat();
-    assert_eq!(layers, [&pieces[..], &tail, &query[..3], &modes, &in_turn].concat());
+    let both = [&pieces[..], &tail, &query[..3], &modes, &tail[..4]].concat();
+    // A query joins parts of a self-attention: of 16 keys there is one part, so there is no such row.
+    assert_eq!(layers, [&both[..], &query, &both].concat());
     // Two small trunks, each also in both launch modes; on Hopper other kernels compute blocks of
     // one of them.
     let (trunks, repvits) = of("repvit", "128000", "1");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow, ensure};
 
 use super::kernels::{CLUSTER, FRAME, Form, HEADS, Kernels, Kind, MEMORY};
-use super::{Values, WIDEST_HEAD};
+use super::{AttentionShape, Values, WIDEST_HEAD};
 use crate::constants::instance;
 use crate::images::{self, KernelModule, Topic};
 use cuda::module::Function;
@@ -244,6 +244,15 @@ impl AttentionKernels {
             loaded.pairs[0] = Ok(Arc::new(pair));
         }
         Ok(kernels)
+    }
+
+    /// Into how many parts an attention of this shape would cut its keys.
+    ///
+    /// # Errors
+    /// Kernels that were not loaded or cannot be used.
+    pub(crate) fn splits(&self, shape: AttentionShape) -> Result<usize> {
+        let [_, splits] = self.pair(shape.values)?.divide(shape);
+        Ok(splits)
     }
 
     pub(super) fn pair(&self, values: Values) -> Result<&Arc<Pair>> {

@@ -27,9 +27,7 @@ use crate::{blocks, int, need_exactly};
 use cuda::module::{Function, Launch};
 use cuda::tensor_map::TensorMap;
 use cuda::{Gpu, LaunchMode, Stream, View};
-use kernels::CLUSTER;
 use loaded::Pair;
-use splits::{combine_cost, splits};
 
 pub use loaded::{AttentionKernels, AttentionUse};
 pub use parts::{Attended, Parts};
@@ -119,14 +117,7 @@ impl Attention {
         int(queries.max(keys) * values.width().max(values.columns()), "the elements of an object")?;
         ensure!(objects <= 65_535, "{objects} objects, a launch takes 65535");
         let pair = Arc::clone(kernels.pair(values)?);
-        let mut rows = queries.div_ceil(QUERIES);
-        if pair.kind.box_keys.is_some() {
-            // Whole clusters: the last block may have no queries.
-            rows = rows.next_multiple_of(CLUSTER as usize);
-        }
-        let tiles = keys.div_ceil(pair.kind.tile);
-        let combine = combine_cost(pair.kind.tile, values.width(), pair.padded);
-        let splits = splits(pair.resident, rows * objects, tiles, combine);
+        let [rows, splits] = pair.divide(shape);
         let parts = match splits {
             1 => None,
             _ => Some(Parts::new(gpu, splits, objects * queries, pair.padded)?),
@@ -145,9 +136,15 @@ impl Attention {
         self.grid.1
     }
 
-    /// What its reader takes that can join parts: those where there are several, else `out`.
-    pub fn apart(&self, out: &View) -> Attended {
-        self.parts.clone().map_or_else(|| Attended::Whole(out.clone()), Attended::Parts)
+    /// What its reader takes that can join parts: those where there are several, else `whole`.
+    ///
+    /// # Errors
+    /// Those of `whole`.
+    pub fn apart(&self, whole: impl FnOnce() -> Result<View>) -> Result<Attended> {
+        match &self.parts {
+            Some(parts) => Ok(Attended::Parts(parts.clone())),
+            None => whole().map(Attended::Whole),
+        }
     }
 
     /// The kernel's name, without a bias or with one.

@@ -1,5 +1,24 @@
 //! Into how many parts an attention's keys are cut, by a count of what that costs.
 
+use super::kernels::CLUSTER;
+use super::loaded::Pair;
+use super::{AttentionShape, QUERIES};
+
+impl Pair {
+    /// Of each object or head: rows of blocks, and the parts of its keys.
+    pub(super) fn divide(&self, shape: AttentionShape) -> [usize; 2] {
+        let AttentionShape { objects, queries, keys, values } = shape;
+        let mut rows = queries.div_ceil(QUERIES);
+        if self.kind.box_keys.is_some() {
+            // Whole clusters: the last block may have no queries.
+            rows = rows.next_multiple_of(CLUSTER as usize);
+        }
+        let tiles = keys.div_ceil(self.kind.tile);
+        let combine = combine_cost(self.kind.tile, values.width(), self.padded);
+        [rows, splits(self.resident, rows * objects, tiles, combine)]
+    }
+}
+
 /// Into how many parts the keys of each row of blocks are cut: as many as fill the GPU once, or more
 /// where several waves of blocks leave fewer multiprocessors idle; no more than there are tiles.
 ///

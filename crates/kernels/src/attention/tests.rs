@@ -1,7 +1,7 @@
 //! How launches are divided, and that the kernels have the sizes which the host expects.
 
 use super::kernels::{FRAME, HEADS, Kernels, MEMORY};
-use super::splits::MOST_WAVES;
+use super::splits::{MOST_WAVES, combine_cost, splits};
 use super::*;
 use crate::constants::instance;
 

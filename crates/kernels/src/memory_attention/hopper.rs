@@ -32,10 +32,10 @@ const UNIT: u32 = constant!(MemoryAttentionProjectHopper, "UNIT");
 /// Bytes of shared memory where parts are joined.
 const QUERY_SHARED: u32 =
     constant!(MemoryAttentionProjectHopper, "memory_attention_query_hopper_shared");
-/// Tokens from which on a query joins the parts of its self-attention: those of 768 pixels. With the
-/// 1024 tokens of 512 pixels a kernel of its own is faster, as it has more blocks
-/// (docs/results/kernels.md).
-pub(super) const LEAST_JOINED: usize = 48 * 48;
+/// Tokens from which on a query joins the parts of its self-attention: those of 768 pixels. At 512
+/// pixels, 1024 tokens, a kernel of its own is faster, probably as it has more blocks. At 768 pixels
+/// only one H100 was measured: a layer takes 0.6 to 0.9 % less time (docs/results/kernels.md).
+const LEAST_JOINED: usize = 48 * 48;
 
 pub(super) const MODULE: Topic = Topic::MemoryAttentionProjectHopper;
 
@@ -64,6 +64,11 @@ pub(super) struct HopperProjection {
     /// A query's, which joins parts.
     query: Kernel,
     multiprocessors: usize,
+}
+
+/// Whether the query of a frame of so many tokens joins the parts of its self-attention.
+pub(super) fn joins_frame(tokens: usize) -> bool {
+    tokens >= LEAST_JOINED
 }
 
 impl HopperProjection {
@@ -177,6 +182,12 @@ fn parts(blocks: usize, units: usize, multiprocessors: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_query_joins_parts_from_768_pixels_on() {
+        // Images of 512, 768 and 1024 pixels.
+        assert_eq!([32, 48, 64].map(|grid| joins_frame(grid * grid)), [false, true, true]);
+    }
 
     #[test]
     fn a_block_has_few_units_where_multiprocessors_would_idle() {

@@ -95,7 +95,7 @@ impl MemoryAttention {
             hopper_mlp,
             hopper_project: HopperProjection::load_if_supported(gpu),
             in_three: false,
-            joins_frame: tokens >= hopper::LEAST_JOINED,
+            joins_frame: hopper::joins_frame(tokens),
             weights: Weights::load(gpu, shape, weights, stream)?,
             sum: halves(WIDTH)?,
             normed: halves(WIDTH)?,
@@ -108,12 +108,21 @@ impl MemoryAttention {
         self.shape.tokens()
     }
 
-    /// Where a self-attention leaves its result: the parts that the next piece joins, where its
-    /// kernel can; else `out`.
-    pub fn frame_result(&self, attention: &Attention, out: &View) -> Attended {
+    /// Where a self-attention leaves its result. On Hopper the query's kernel joins parts from the
+    /// 2304 tokens of 768 pixels on: then they are the attention's own, f32 `[parts, tokens, 256]`
+    /// with maxima and sums f32 `[parts, tokens, 2]`. With fewer tokens, on other GPUs, or of an
+    /// attention in one part it is `whole`, f16 `[tokens, 256]`. Only then `whole` is called.
+    ///
+    /// # Errors
+    /// Those of `whole`.
+    pub fn frame_result(
+        &self,
+        attention: &Attention,
+        whole: impl FnOnce() -> Result<View>,
+    ) -> Result<Attended> {
         match self.hopper_project.is_some() && self.joins_frame {
-            true => attention.apart(out),
-            false => Attended::Whole(out.clone()),
+            true => attention.apart(whole),
+            false => whole().map(Attended::Whole),
         }
     }
 
@@ -136,8 +145,9 @@ impl MemoryAttention {
     }
 
     /// Enqueues a piece, of `x` f16 `[tokens, 256]`, or of the features f16 `[256, tokens]`, and
-    /// what was `attended` to: f16 `[tokens, 256]` of self-attention, whole or as
-    /// [`Self::frame_result`] says; or `[tokens, 64]` of the bank, whole or in parts.
+    /// what was `attended` to. Self-attention gives f16 `[tokens, 256]`, or the parts of
+    /// [`Self::frame_result`]. The attention to the bank gives f16 `[tokens, 64]`, or parts: f32
+    /// `[parts, tokens, 64]` with maxima and sums f32 `[parts, tokens, 2]`.
     /// `y` f16 `[tokens, 256]` are the next piece's x, which must not be this one's. `projected` f16
     /// `[3, tokens, 256]` are queries, keys and values; of [`MemoryAttentionPiece::Query`] queries
     /// alone. 1 launch; with an MLP 4, or 3 where Hopper's MLP serves. May be recorded. Early

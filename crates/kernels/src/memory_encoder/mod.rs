@@ -51,7 +51,7 @@ pub struct MemoryEncoder {
     kernels: Kernels,
     /// The MLPs' kernel where it is not one of `kernels`.
     mlp: Option<Mlp>,
-    /// So of mask and features.
+    /// Hopper's kernel that fuses mask and features, where it serves.
     fuse: Option<HopperFuse>,
     weights: Weights,
     scratch: Scratch,

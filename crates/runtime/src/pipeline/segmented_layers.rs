@@ -39,9 +39,10 @@ pub struct LayerTensors {
     pub value: DeviceTensor,
     /// Queries, keys and values in one piece, where kernels write them.
     projected: Option<View>,
-    /// Results of both attentions: never needed at the same time.
-    pub self_output: DeviceTensor,
-    pub cross_output: DeviceTensor,
+    /// Where both attentions leave their results: tensors of their own, or the parts that kernels
+    /// join.
+    pub frame_result: Attended,
+    pub bank_result: Attended,
 }
 
 impl Layers {
@@ -122,12 +123,17 @@ impl Layers {
         Ok(queries)
     }
 
-    /// Memory for what they exchange with the attentions. `decoded`: tokens that the mask decoder
-    /// takes, where its kernels follow.
+    /// Memory for what they exchange with these attentions, of the frame and to the bank.
+    /// `decoded`: tokens that the mask decoder takes, where its kernels follow.
     ///
     /// # Errors
     /// Tensors of other sizes than the kernels take, or too little memory.
-    pub fn tensors(&self, gpu: &Gpu, decoded: Option<usize>) -> Result<LayerTensors> {
+    pub fn tensors(
+        &self,
+        gpu: &Gpu,
+        attentions: [&Attention; 2],
+        decoded: Option<usize>,
+    ) -> Result<LayerTensors> {
         let (queries, width) = (self.queries()?, Values::Memory.columns());
         let segments = match self {
             Self::Engines(segments) => segments,
@@ -137,7 +143,7 @@ impl Layers {
                     "the mask decoder takes {decoded:?} tokens, the memory attention has {}",
                     kernels.tokens()
                 );
-                return LayerTensors::of_kernels(gpu, queries);
+                return LayerTensors::of_kernels(gpu, kernels, attentions);
             }
         };
         let [first, second, third, ..] = segments.as_slice() else {
@@ -157,25 +163,9 @@ impl Layers {
             key: new(first, "k")?,
             value: new(first, "v")?,
             projected: None,
-            self_output: new(second, "o")?,
-            cross_output: new(third, "o")?,
+            frame_result: Attended::Whole(new(second, "o")?.view),
+            bank_result: Attended::Whole(new(third, "o")?.view),
         })
-    }
-
-    /// Where a self-attention leaves its result: `out`, or the parts that a kernel joins.
-    pub fn frame_result(&self, attention: &Attention, out: &View) -> Attended {
-        match self {
-            Self::Engines(_) => Attended::Whole(out.clone()),
-            Self::Kernels(kernels) => kernels.frame_result(attention, out),
-        }
-    }
-
-    /// Where the attention to the bank leaves its result: `out`, or the parts that kernels join.
-    pub fn bank_result(&self, attention: &Attention, out: &View) -> Attended {
-        match self {
-            Self::Engines(_) => Attended::Whole(out.clone()),
-            Self::Kernels(_) => attention.apart(out),
-        }
     }
 
     /// Segment or piece `at`, after what was `attended` to, in front of the attention that
@@ -238,23 +228,27 @@ impl Layers {
 }
 
 impl LayerTensors {
-    fn of_kernels(gpu: &Gpu, queries: usize) -> Result<Self> {
+    /// Kernels that join an attention's parts read no whole result: it has no memory then.
+    fn of_kernels(
+        gpu: &Gpu,
+        kernels: &MemoryAttention,
+        [frame, bank]: [&Attention; 2],
+    ) -> Result<Self> {
         let memory = gpu.tagged(MemoryTag::Scratch);
-        let row = size_of::<u16>() * queries;
+        let row = size_of::<u16>() * kernels.tokens();
         let placed = |view: View| DeviceTensor { view, dtype: DataType::Half };
-        let new =
-            |columns: usize| Ok::<_, anyhow::Error>(placed(View::new(&memory, row * columns)?));
+        let new = |columns: usize| -> Result<View> { Ok(View::new(&memory, row * columns)?) };
         let projected = View::new(&memory, 3 * row * HEAD)?;
         let section = |at: usize| {
             Ok::<_, anyhow::Error>(placed(projected.part(at * row * HEAD, row * HEAD)?))
         };
         Ok(Self {
-            tokens: [new(HEAD)?, new(HEAD)?],
+            tokens: [placed(new(HEAD)?), placed(new(HEAD)?)],
             query: section(0)?,
             key: section(1)?,
             value: section(2)?,
-            self_output: new(HEAD)?,
-            cross_output: new(Values::Memory.columns())?,
+            frame_result: kernels.frame_result(frame, || new(HEAD))?,
+            bank_result: bank.apart(|| new(Values::Memory.columns()))?,
             projected: Some(projected),
         })
     }

@@ -120,10 +120,10 @@ impl SegmentedTrack {
             Ok(DeviceTensor { view, dtype: DataType::Half })
         });
         let bank_keys = bank_keys.collect::<Result<_>>()?;
-        let decoded = decoder.as_ref().map(|decoder| decoder.tokens());
-        let tensors = own_layers.tensors(gpu, decoded)?;
         let make = |shape| Ok::<_, anyhow::Error>(Rc::new(Attention::new(gpu, kernels, shape)?));
         let (self_attention, cross_attention) = (make(own)?, make(bank)?);
+        let decoded = decoder.as_ref().map(|decoder| decoder.tokens());
+        let tensors = own_layers.tensors(gpu, [&self_attention, &cross_attention], decoded)?;
         log::debug!(
             "attention: {} in {} parts, {} in {} parts",
             self_attention.kernel(false),
@@ -234,14 +234,12 @@ impl SegmentedTrack {
             let Some(gap) = follows else { continue };
             let (attention, k, v, bias, output) = match gap {
                 AttentionBetween::SelfAttention => {
-                    let attention = &self.self_attention;
-                    let output = self.layers.frame_result(attention, &own.self_output.view);
-                    (attention, &own.key.view, &own.value.view, None, output)
+                    let (k, v) = (&own.key.view, &own.value.view);
+                    (&self.self_attention, k, v, None, &own.frame_result)
                 }
                 AttentionBetween::CrossAttention(layer) => {
-                    let (attention, keys) = (&self.cross_attention, &self.bank_keys[*layer].view);
-                    let output = self.layers.bank_result(attention, &own.cross_output.view);
-                    (attention, keys, values, bias, output)
+                    let keys = &self.bank_keys[*layer].view;
+                    (&self.cross_attention, keys, values, bias, &own.bank_result)
                 }
             };
             ops.push(Op::Attention {
@@ -250,7 +248,7 @@ impl SegmentedTrack {
                 bias: bias.cloned(),
                 output: output.clone(),
             });
-            attended = Some(output);
+            attended = Some(output.clone());
         }
         if let Some(decoder) = &self.decoder {
             let of = |name: &str| find(tensors, name);

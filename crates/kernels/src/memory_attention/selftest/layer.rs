@@ -23,11 +23,11 @@ use vos::noise::Noise;
 
 const NAME: &str = "memory attention layer modes";
 /// That a bank makes: all kernels in one mode; and attention alone in both modes.
-pub const CHAINS: usize = 2;
+const CHAINS: usize = 2;
 /// Rows that a bank makes on any GPU: of its attention and of a layer, with three kernels and with one.
-pub const IN_TURN: usize = 4;
-/// Further rows with Hopper's projection, of a self-attention and of a layer.
-pub const FRAME_IN_TURN: usize = 4;
+const IN_TURN: usize = 4;
+/// Further rows where Hopper's query can join parts, of a self-attention and of a layer.
+const FRAME_IN_TURN: usize = 4;
 /// The layer's number.
 const LAYER: usize = 0;
 
@@ -52,27 +52,48 @@ struct Layer<'w> {
     /// Queries behind a self-attention, where it must leave its own alone.
     queries: View,
     /// What was attended to, whole.
-    attended: [Attended; 2],
+    attended: [View; 2],
+}
+
+/// Rows of each bank of a case.
+pub fn rows(bench: &Bench, case: &Case, on_hopper: bool) -> usize {
+    let joining = if joins_parts(bench, case, on_hopper) { FRAME_IN_TURN } else { 0 };
+    CHAINS * chain_modes::rows(bench) + IN_TURN + joining
+}
+
+/// Whether Hopper's query has parts to join. Of a self-attention in one part both ways would be the
+/// same launches, and rows that compare them could not fail.
+fn joins_parts(bench: &Bench, case: &Case, on_hopper: bool) -> bool {
+    let splits = || loaded(bench)?.splits(of_frame(case.shape.tokens()));
+    on_hopper && splits().is_ok_and(|splits| splits > 1)
+}
+
+/// Kernels of both uses, as a pipeline may load them: a refused module must cost its user alone.
+fn loaded(bench: &Bench) -> Result<AttentionKernels> {
+    AttentionKernels::load_for(bench.gpu, &AttentionUse::ALL)
+}
+
+fn of_frame(tokens: usize) -> AttentionShape {
+    AttentionShape { objects: 1, queries: tokens, keys: tokens, values: Values::Frame }
 }
 
 /// Rows of the layers that a case has; in both modes where there are early launches.
 pub fn judge(bench: &Bench, case: &Case, works: [&Work; 4], drawn: &Drawn) {
+    let [.., work] = works;
+    let on_hopper = work.attention.hopper_project.is_some();
     for (model, keys) in case.banks {
         let name = format!("{model} {}", case.name);
-        let [.., work] = works;
-        let on_hopper = work.attention.hopper_project.is_some();
         match Layer::new(bench, works, *keys, &name) {
             Ok(layer) => {
                 layer.judge(bench, &name, drawn);
                 layer.judge_in_turn(bench, &name);
-                if on_hopper {
+                if joins_parts(bench, case, on_hopper) {
                     layer.judge_frame_in_turn(bench, &name);
                 }
             }
             Err(error) => {
                 let why = format!("{error:#}");
-                let further = if on_hopper { FRAME_IN_TURN } else { 0 };
-                (0..CHAINS * chain_modes::rows(bench) + IN_TURN + further).for_each(|_| {
+                (0..rows(bench, case, on_hopper)).for_each(|_| {
                     bench.found(row(NAME, &name, Err(anyhow::anyhow!(why.clone()))));
                 });
             }
@@ -86,17 +107,13 @@ impl<'w> Layer<'w> {
         let tokens = work.attention.tokens();
         let row = 2 * tokens * WIDTH;
         let room = |bytes: usize| View::new(bench.gpu, bytes);
-        let place = |bytes: usize| Ok::<_, anyhow::Error>(Attended::Whole(room(bytes)?));
         let mut noise = Noise::new(bench.seed, &format!("layer {name}"));
         let mut drawn = |columns: usize| -> Result<View> {
             let values: Vec<f16> = noise.halves(keys * columns, 1.0);
             bench.put(&bytes_of(&values, |value| value.to_le_bytes()))
         };
         let (bank_keys, values) = (drawn(WIDTH)?, drawn(MEMORY)?);
-        // Of both uses, as a pipeline may load them: a refused module must cost its user alone.
-        let kernels = AttentionKernels::load_for(bench.gpu, &AttentionUse::ALL)?;
-        let frame =
-            AttentionShape { objects: 1, queries: tokens, keys: tokens, values: Values::Frame };
+        let (kernels, frame) = (loaded(bench)?, of_frame(tokens));
         let bank = AttentionShape { keys, values: Values::Memory, ..frame };
         let of = |at: usize| work.projected.part(at * row, row);
         Ok(Self {
@@ -112,7 +129,7 @@ impl<'w> Layer<'w> {
             projected: &work.projected,
             sections: [of(0)?, of(1)?, of(2)?],
             queries: room(row)?,
-            attended: [place(row)?, place(2 * tokens * MEMORY)?],
+            attended: [room(row)?, room(2 * tokens * MEMORY)?],
         })
     }
 
@@ -120,7 +137,7 @@ impl<'w> Layer<'w> {
         let stream = &bench.stream;
         let given = bytes_of(&drawn.x, |value| value.to_le_bytes());
         let written = [&self.tokens[0], &self.tokens[1], self.projected];
-        let all = written.into_iter().chain(self.attended.iter().filter_map(Attended::whole));
+        let all = written.into_iter().chain(&self.attended);
         let begin = &|| all.clone().try_for_each(|view| Ok(view.fill(POISON, stream)?));
         let download = &|| -> Result<Vec<u8>> {
             let parts: Result<Vec<Vec<u8>>> =
@@ -192,32 +209,33 @@ impl<'w> Layer<'w> {
     }
 
     /// Where a self-attention leaves its result.
-    fn frame_result(&self, pieces: &MemoryAttention) -> Attended {
+    fn frame_result(&self, pieces: &MemoryAttention) -> Result<Attended> {
         let [out, _] = &self.attended;
-        let result = out.whole().map(|out| pieces.frame_result(&self.frame, out));
-        result.unwrap_or_else(|| out.clone())
+        pieces.frame_result(&self.frame, || Ok(out.clone()))
     }
 
     /// A self-attention and the query behind it, as programs enqueue them.
     fn attend_to_frame(&self, pieces: &MemoryAttention, stream: &Stream) -> Result<()> {
         let Self { tokens: [a, b], sections: [q, k, v], queries, .. } = self;
-        let (result, piece) = (self.frame_result(pieces), MemoryAttentionPiece::Query(LAYER));
+        let (result, piece) = (self.frame_result(pieces)?, MemoryAttentionPiece::Query(LAYER));
         let chain = Chain::begin(stream, LaunchMode::Ordered);
         self.frame.enqueue([q, k, v], None, &result, &chain)?;
         pieces.enqueue(piece, a, Some(&result), b, Some(queries), &chain)
     }
 
     /// Where the attention to the bank leaves its result.
-    fn bank_result(&self, pieces: &MemoryAttention) -> Attended {
+    fn bank_result(&self, pieces: &MemoryAttention) -> Result<Attended> {
         let [_, out] = &self.attended;
-        let apart = out.whole().filter(|_| !pieces.in_three).map(|out| self.bank.apart(out));
-        apart.unwrap_or_else(|| out.clone())
+        match pieces.in_three {
+            true => Ok(Attended::Whole(out.clone())),
+            false => self.bank.apart(|| Ok(out.clone())),
+        }
     }
 
     /// The attention to the bank and its end, as programs enqueue them.
     fn attend_to_bank(&self, pieces: &MemoryAttention, stream: &Stream) -> Result<()> {
         let chain = Chain::begin(stream, LaunchMode::Ordered);
-        let result = self.bank_result(pieces);
+        let result = self.bank_result(pieces)?;
         let [q, ..] = &self.sections;
         self.bank.enqueue([q, &self.keys, &self.values], None, &result, &chain)?;
         let chain = chain.in_mode(pieces.mode());
@@ -228,7 +246,7 @@ impl<'w> Layer<'w> {
     fn enqueue_as_programs_do(&self, pieces: &MemoryAttention, stream: &Stream) -> Result<()> {
         let Self { keys, values, projected, sections: [q, k, v], .. } = self;
         let ([a, b], of_frame, bank) =
-            (&self.tokens, &self.frame_result(pieces), self.bank_result(pieces));
+            (&self.tokens, &self.frame_result(pieces)?, self.bank_result(pieces)?);
         let chain = Chain::begin(stream, LaunchMode::Ordered);
         let (query, finish) =
             (MemoryAttentionPiece::Query(LAYER), MemoryAttentionPiece::Finish(LAYER));
@@ -242,8 +260,8 @@ impl<'w> Layer<'w> {
     /// The layer. `apart`: its pieces' first launches are not early.
     fn enqueue(&self, attention: &Chain<'_>, pieces: &Chain<'_>, apart: bool) -> Result<()> {
         let Self { keys, values, projected, sections: [q, k, v], .. } = self;
-        let ([a, b], of_frame) = (&self.tokens, &self.frame_result(self.pieces));
-        let of_bank = &self.bank_result(self.pieces);
+        let ([a, b], of_frame) = (&self.tokens, &self.frame_result(self.pieces)?);
+        let of_bank = &self.bank_result(self.pieces)?;
         let piece = |piece, views: [&View; 2], attended, projected: &View| {
             if apart {
                 pieces.interrupt();

@@ -4,13 +4,12 @@ beside the one for any GPU, on the same mask, with times that are taken in turn.
 */
 
 use anyhow::Result;
-use half::f16;
 
 use super::super::fuse::HopperFuse;
 use super::drawn::Drawn;
-use super::{Case, Frame, LIMITS, NAME as ENCODER, Work};
+use super::{Case, Frame, NAME as ENCODER, Work, beside};
 use crate::kernel::Chain;
-use crate::selftest::{Bench, Checked, POISON, compare, each_of, row};
+use crate::selftest::{Bench, Checked, POISON, each_of, row};
 use cuda::{LaunchMode, Stream};
 
 const NAME: &str = "memory encoder fuse";
@@ -26,7 +25,7 @@ pub(super) fn rows(bench: &Bench, case: &Case) -> usize {
     if on_hopper(bench, case).is_some() { 1 + WAYS.len() } else { 0 }
 }
 
-/// Of encoders that have computed a frame, the first as any GPU does. The second gets the kernel.
+/// Of encoders that have computed a frame: the first as any GPU does, the second has the kernel.
 pub(super) fn judge(
     bench: &Bench,
     case: &Case,
@@ -53,17 +52,7 @@ fn check(bench: &Bench, [old, new]: [&Work; 2]) -> Result<[Checked; 2]> {
         enqueue(work, stream)?;
         Ok(x.download(stream)?)
     };
-    let (expected, came) = (run(old)?, run(new)?);
-    let values = |bytes: &[u8]| -> Vec<f64> {
-        let halves = bytes.as_chunks::<2>().0;
-        halves.iter().map(|two| f16::from_le_bytes(*two).to_f64()).collect()
-    };
-    let sample: Vec<(usize, f64)> = values(&expected).into_iter().enumerate().collect();
-    let found = values(&came);
-    let judged = LIMITS.judge(&sample, |at| found.get(at).copied().unwrap_or(f64::NAN));
-    let both = [compare(&expected, &expected, 2)?, judged];
-    let ways = [old, new].map(|work| move |stream: &Stream| enqueue(work, stream));
-    bench.timed_in_turn(both, ways)
+    beside::in_turn(bench, [old, new], run, enqueue)
 }
 
 fn enqueue(work: &Work, stream: &Stream) -> Result<()> {

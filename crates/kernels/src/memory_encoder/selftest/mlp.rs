@@ -5,13 +5,12 @@ float64; here, one way with the other.
 */
 
 use anyhow::Result;
-use half::f16;
 
 use super::super::mlp::{Mlp, Tile128Mlp};
-use super::{Case, LIMITS, Work};
+use super::{Case, Work, beside};
 use crate::kernel::Chain;
 use crate::mlp::HopperMlp;
-use crate::selftest::{Bench, Checked, compare, each_of, row};
+use crate::selftest::{Bench, Checked, POISON, each_of, row};
 use cuda::{LaunchMode, Stream, View};
 
 const NAME: &str = "memory encoder MLP";
@@ -55,26 +54,19 @@ pub(super) fn judge(bench: &Bench, case: &Case, ways: Ways, works: [&Work; 2]) {
 fn check(bench: &Bench, [old, new]: [&Work; 2], projected: bool) -> Result<[Checked; 2]> {
     let stream = &bench.stream;
     // The tokens of the first, as its last frame left them.
-    for (from, to) in views(old).into_iter().zip(views(new)) {
-        to.upload(&from.download(stream)?, stream)?;
-    }
+    let [x, y, score] = views(old).map(|view| view.download(stream));
+    let given = [x?, y?, score?];
     let run = |work: &Work| -> Result<Vec<u8>> {
+        for (view, bytes) in views(work).into_iter().zip(&given) {
+            view.upload(bytes, stream)?;
+        }
+        work.memory.fill(POISON, stream)?;
         enqueue(work, projected, stream)?;
         let out = if projected { &work.memory } else { &work.encoder.scratch.x };
         Ok(out.download(stream)?)
     };
-    let (expected, came) = (run(old)?, run(new)?);
-    let values = |bytes: &[u8]| -> Vec<f64> {
-        let halves = bytes.as_chunks::<2>().0;
-        halves.iter().map(|two| f16::from_le_bytes(*two).to_f64()).collect()
-    };
-    let sample: Vec<(usize, f64)> = values(&expected).into_iter().enumerate().collect();
-    let found = values(&came);
-    let judged = LIMITS.judge(&sample, |at| found.get(at).copied().unwrap_or(f64::NAN));
-    let both = [compare(&expected, &expected, 2)?, judged];
-    // Each run adds to the tokens; a few hundred are far from the largest half.
-    let ways = [old, new].map(|work| move |stream: &Stream| enqueue(work, projected, stream));
-    bench.timed_in_turn(both, ways)
+    // Each timed run adds to the tokens; a few hundred are far from the largest half.
+    beside::in_turn(bench, [old, new], run, |work, stream| enqueue(work, projected, stream))
 }
 
 /// What an MLP reads besides weights.

@@ -4,6 +4,7 @@ there and of ones that are not, of masks that are 0 or 1 and of ones between, wi
 without.
 */
 
+mod beside;
 mod drawn;
 mod fuse;
 mod mlp;
@@ -61,9 +62,10 @@ const SOFT: Frame = Frame { name: "there", binary: false, score: 1.5, absent: fa
 const HARD: Frame = Frame { name: "0 or 1, not there", binary: true, score: -0.5, absent: false };
 const FLAT: Frame = Frame { name: "empty, not there", binary: false, score: 0.0, absent: true };
 
-/// One whose tokens fill no tile, one whose windows have a token each, and images of 512 and 1024
-/// pixels. The first two run all kernels: a sanitizer that is stopped later has seen each of them.
-const CASES: [Case; 6] = [
+/// One whose tokens fill no tile, one whose windows have a token each, and images of 512, 768 and
+/// 1024 pixels. The first two run all kernels: a sanitizer that is stopped later has seen each of
+/// them. At 768 a row of tokens ends between two runs of 16 that one block has.
+const CASES: [Case; 8] = [
     Case { name: "of 6 x 6 tokens", grid: 6, latents: false, frames: &[SOFT, HARD, FLAT] },
     Case {
         name: "of 16 x 16 tokens, with latents",
@@ -73,6 +75,8 @@ const CASES: [Case; 6] = [
     },
     Case { name: "at 512", grid: 32, latents: false, frames: &[SOFT, HARD] },
     Case { name: "at 512, with latents", grid: 32, latents: true, frames: &[SOFT, HARD] },
+    Case { name: "at 768", grid: 48, latents: false, frames: &[HARD] },
+    Case { name: "at 768, with latents", grid: 48, latents: true, frames: &[SOFT] },
     Case { name: "at 1024", grid: 64, latents: false, frames: &[SOFT] },
     Case { name: "at 1024, with latents", grid: 64, latents: true, frames: &[HARD] },
 ];
