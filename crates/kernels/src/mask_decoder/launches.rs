@@ -217,7 +217,10 @@ impl MaskDecoder {
         // were checked when they were loaded.
         unsafe { token_mlp_up.launch(grid, &args, chain) }?;
         let Affine { weight, bias } = &layer.down;
-        let args = arguments!(["mask_decoder_token_mlp_down"]; Views[5]([hidden, weight, bias, queries, sum]));
+        let args = arguments!(
+            ["mask_decoder_token_mlp_down"];
+            Views[5]([hidden, weight, bias, queries, sum]),
+        );
         let grid = (MLP_DOWN_BLOCKS, 1, 1);
         // SAFETY: as above, for mask_decoder_token_mlp_down.
         unsafe { token_mlp_down.launch(grid, &args, chain) }

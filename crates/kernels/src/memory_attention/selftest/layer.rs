@@ -55,22 +55,30 @@ struct Layer<'w> {
     attended: [View; 2],
 }
 
-/// Rows of each bank of a case.
-pub fn rows(bench: &Bench, case: &Case, on_hopper: bool) -> usize {
-    let joining = if joins_parts(bench, case, on_hopper) { FRAME_IN_TURN } else { 0 };
-    CHAINS * chain_modes::rows(bench) + IN_TURN + joining
-}
+/// Both attentions' kernels, as a pipeline may load them: a refused module must cost its user alone.
+pub struct Attentions(Result<AttentionKernels>);
 
-/// Whether Hopper's query has parts to join. Of a self-attention in one part both ways would be the
-/// same launches, and rows that compare them could not fail.
-fn joins_parts(bench: &Bench, case: &Case, on_hopper: bool) -> bool {
-    let splits = || loaded(bench)?.splits(of_frame(case.shape.tokens()));
-    on_hopper && splits().is_ok_and(|splits| splits > 1)
-}
+impl Attentions {
+    pub fn load(bench: &Bench) -> Self {
+        Self(AttentionKernels::load_for(bench.gpu, &AttentionUse::ALL))
+    }
 
-/// Kernels of both uses, as a pipeline may load them: a refused module must cost its user alone.
-fn loaded(bench: &Bench) -> Result<AttentionKernels> {
-    AttentionKernels::load_for(bench.gpu, &AttentionUse::ALL)
+    fn get(&self) -> Result<&AttentionKernels> {
+        self.0.as_ref().map_err(|error| anyhow::anyhow!("{error:#}"))
+    }
+
+    /// Rows of each bank of a case.
+    pub fn rows(&self, bench: &Bench, case: &Case, on_hopper: bool) -> usize {
+        let joining = if on_hopper && self.split_frame(case) { FRAME_IN_TURN } else { 0 };
+        CHAINS * chain_modes::rows(bench) + IN_TURN + joining
+    }
+
+    /// Whether a query has parts to join. Of a self-attention in one part both ways would be the
+    /// same launches, and rows that compare them could not fail.
+    fn split_frame(&self, case: &Case) -> bool {
+        let splits = self.get().and_then(|kernels| kernels.splits(of_frame(case.shape.tokens())));
+        splits.is_ok_and(|splits| splits > 1)
+    }
 }
 
 fn of_frame(tokens: usize) -> AttentionShape {
@@ -78,22 +86,28 @@ fn of_frame(tokens: usize) -> AttentionShape {
 }
 
 /// Rows of the layers that a case has; in both modes where there are early launches.
-pub fn judge(bench: &Bench, case: &Case, works: [&Work; 4], drawn: &Drawn) {
+pub fn judge(
+    bench: &Bench,
+    case: &Case,
+    attentions: &Attentions,
+    works: [&Work; 4],
+    drawn: &Drawn,
+) {
     let [.., work] = works;
     let on_hopper = work.attention.hopper_project.is_some();
     for (model, keys) in case.banks {
         let name = format!("{model} {}", case.name);
-        match Layer::new(bench, works, *keys, &name) {
+        match Layer::new(bench, attentions, works, *keys, &name) {
             Ok(layer) => {
                 layer.judge(bench, &name, drawn);
                 layer.judge_in_turn(bench, &name);
-                if joins_parts(bench, case, on_hopper) {
+                if on_hopper && attentions.split_frame(case) {
                     layer.judge_frame_in_turn(bench, &name);
                 }
             }
             Err(error) => {
                 let why = format!("{error:#}");
-                (0..rows(bench, case, on_hopper)).for_each(|_| {
+                (0..attentions.rows(bench, case, on_hopper)).for_each(|_| {
                     bench.found(row(NAME, &name, Err(anyhow::anyhow!(why.clone()))));
                 });
             }
@@ -102,7 +116,13 @@ pub fn judge(bench: &Bench, case: &Case, works: [&Work; 4], drawn: &Drawn) {
 }
 
 impl<'w> Layer<'w> {
-    fn new(bench: &Bench, works: [&'w Work; 4], keys: usize, name: &str) -> Result<Self> {
+    fn new(
+        bench: &Bench,
+        attentions: &Attentions,
+        works: [&'w Work; 4],
+        keys: usize,
+        name: &str,
+    ) -> Result<Self> {
         let [three, whole, joined, work] = works;
         let tokens = work.attention.tokens();
         let row = 2 * tokens * WIDTH;
@@ -113,7 +133,7 @@ impl<'w> Layer<'w> {
             bench.put(&bytes_of(&values, |value| value.to_le_bytes()))
         };
         let (bank_keys, values) = (drawn(WIDTH)?, drawn(MEMORY)?);
-        let (kernels, frame) = (loaded(bench)?, of_frame(tokens));
+        let (kernels, frame) = (attentions.get()?, of_frame(tokens));
         let bank = AttentionShape { keys, values: Values::Memory, ..frame };
         let of = |at: usize| work.projected.part(at * row, row);
         Ok(Self {
@@ -121,8 +141,8 @@ impl<'w> Layer<'w> {
             three: &three.attention,
             joining: [&whole.attention, &joined.attention],
             x: &work.x,
-            frame: Attention::new(bench.gpu, &kernels, frame)?,
-            bank: Attention::new(bench.gpu, &kernels, bank)?,
+            frame: Attention::new(bench.gpu, kernels, frame)?,
+            bank: Attention::new(bench.gpu, kernels, bank)?,
             keys: bank_keys,
             values,
             tokens: [room(row)?, room(row)?],

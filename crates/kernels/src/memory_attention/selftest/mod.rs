@@ -110,6 +110,7 @@ pub(crate) const TOPIC: Topic = Topic {
 fn judge(bench: &Bench) {
     let fused = |case: &Case| HopperMlp::load_if_supported(bench.gpu, case.shape.tokens());
     let projection = || HopperProjection::load_if_supported(bench.gpu);
+    let attentions = layer::Attentions::load(bench);
     let cases = bench.planned(CASES, |case| {
         let with_mlp = PIECES.iter().filter(|(piece, _)| has_mlp(*piece)).count();
         let projecting = PIECES.iter().filter(|(piece, _)| projects(*piece)).count();
@@ -119,7 +120,7 @@ fn judge(bench: &Bench) {
         if projection().is_some() {
             rows += query::ROWS;
         }
-        rows += layer::rows(bench, case, projection().is_some()) * case.banks.len();
+        rows += attentions.rows(bench, case, projection().is_some()) * case.banks.len();
         (case.shape.tokens() * WIDTH, rows)
     });
     let seed = bench.seed;
@@ -167,7 +168,7 @@ fn judge(bench: &Bench) {
                 query::judge(bench, case.name, work, &joinings);
             }
             work.modes(bench, case.name, &drawn);
-            layer::judge(bench, case, [&three, &whole, &joined, work], &drawn);
+            layer::judge(bench, case, &attentions, [&three, &whole, &joined, work], &drawn);
         },
     );
 }
