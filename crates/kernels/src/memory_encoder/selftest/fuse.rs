@@ -25,7 +25,7 @@ pub(super) fn rows(bench: &Bench, case: &Case) -> usize {
     if on_hopper(bench, case).is_some() { 1 + WAYS.len() } else { 0 }
 }
 
-/// Of encoders that have computed a frame: the first as any GPU does, the second has the kernel.
+/// Of two encoders: the first computes as any GPU does, the second has the kernel.
 pub(super) fn judge(
     bench: &Bench,
     case: &Case,
@@ -43,9 +43,9 @@ pub(super) fn judge(
 
 fn check(bench: &Bench, [old, new]: [&Work; 2]) -> Result<[Checked; 2]> {
     let stream = &bench.stream;
-    // The mask of the first, as its last frame left it.
-    let wide = old.encoder.scratch.wide.download(stream)?;
-    new.encoder.scratch.wide.upload(&wide, stream)?;
+    // The mask of the second, as its last frame left it.
+    let wide = new.encoder.scratch.wide.download(stream)?;
+    old.encoder.scratch.wide.upload(&wide, stream)?;
     let run = |work: &Work| -> Result<Vec<u8>> {
         let x = &work.encoder.scratch.x;
         x.fill(POISON, stream)?;

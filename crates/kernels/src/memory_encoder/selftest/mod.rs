@@ -62,17 +62,17 @@ const SOFT: Frame = Frame { name: "there", binary: false, score: 1.5, absent: fa
 const HARD: Frame = Frame { name: "0 or 1, not there", binary: true, score: -0.5, absent: false };
 const FLAT: Frame = Frame { name: "empty, not there", binary: false, score: 0.0, absent: true };
 
-/// One whose tokens fill no tile, one whose windows have a token each, and images of 512, 768 and
+/// One whose windows have a token each, one whose tokens fill no tile, and images of 512, 768 and
 /// 1024 pixels. The first two run all kernels: a sanitizer that is stopped later has seen each of
 /// them. At 768 a row of tokens ends between two runs of 16 that one block has.
 const CASES: [Case; 8] = [
-    Case { name: "of 6 x 6 tokens", grid: 6, latents: false, frames: &[SOFT, HARD, FLAT] },
     Case {
         name: "of 16 x 16 tokens, with latents",
         grid: 16,
         latents: true,
         frames: &[SOFT, HARD],
     },
+    Case { name: "of 6 x 6 tokens", grid: 6, latents: false, frames: &[SOFT, HARD, FLAT] },
     Case { name: "at 512", grid: 32, latents: false, frames: &[SOFT, HARD] },
     Case { name: "at 512, with latents", grid: 32, latents: true, frames: &[SOFT, HARD] },
     Case { name: "at 768", grid: 48, latents: false, frames: &[HARD] },
@@ -129,17 +129,23 @@ fn judge(bench: &Bench) {
                 Ok(works) => works,
                 Err(error) => return bench.found(row(NAME, case.name, Err(error))),
             };
-            // First as any GPU computes it.
-            (old.encoder.mlp, old.encoder.fuse, work.encoder.fuse) = (None, None, None);
+            (old.encoder.mlp, old.encoder.fuse, work.encoder.mlp) = (None, None, None);
+            let Some((last, wanted)) = case.frames.last().zip(expected.last()) else { return };
+            // First Hopper's kernel for mask and features: racecheck takes minutes for all that follows.
+            work.encoder.fuse = fuse::on_hopper(bench, case);
+            if work.encoder.fuse.is_some() {
+                fuse::judge(bench, case, &drawn, (last, wanted), [&old, &work]);
+            }
+            work.encoder.fuse = None;
+            // As any GPU computes it.
             for (frame, expected) in case.frames.iter().zip(&expected) {
                 let name = format!("{}, {}", case.name, frame.name);
                 let checked = check(bench, &drawn, &old, frame, expected);
                 bench.found(row(NAME, &name, checked));
             }
-            let Some((frame, expected)) = case.frames.last().zip(expected.last()) else { return };
             // Then the last frame with other MLPs, at any size; latents come behind them.
             for (mlp, ways) in mlp::others(bench, case) {
-                let name = format!("{}, {}, MLP {}", case.name, frame.name, ways[1]);
+                let name = format!("{}, {}, MLP {}", case.name, last.name, ways[1]);
                 match mlp {
                     Ok(mlp) => work.encoder.mlp = Some(mlp),
                     Err(error) => {
@@ -147,18 +153,14 @@ fn judge(bench: &Bench) {
                         continue;
                     }
                 }
-                let checked = check(bench, &drawn, &work, frame, expected);
+                let checked = check(bench, &drawn, &work, last, wanted);
                 bench.found(row(NAME, &name, checked));
                 mlp::judge(bench, case, ways, [&old, &work]);
             }
-            work.encoder.mlp = None;
             work.encoder.fuse = fuse::on_hopper(bench, case);
-            if work.encoder.fuse.is_some() {
-                fuse::judge(bench, case, &drawn, (frame, expected), [&old, &work]);
-            }
             work.encoder.mlp = mlp::on_hopper(bench, case);
-            let low = frame.low(&drawn);
-            if let Err(error) = work.give(&frame.given(&low), &bench.stream) {
+            let low = last.low(&drawn);
+            if let Err(error) = work.give(&last.given(&low), &bench.stream) {
                 return bench.found(row(NAME, case.name, Err(error)));
             }
             ways::judge(bench, case, &work, &drawn);
