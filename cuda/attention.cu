@@ -40,6 +40,7 @@ Grid: `x` = blocks of queries, `y` = splits of the keys, `z` = batch. With more 
 blocks write unnormalised f32 partial results, and `attention_combine_*` combines them.
 */
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
 #include "attention_gather.cuh"
 
@@ -241,7 +242,7 @@ struct Attention {
                     float low = power_of_two(fmaf(scores[r][j][2 * h], LOG2E, -row_max[r][h]));
                     float next = power_of_two(fmaf(scores[r][j][2 * h + 1], LOG2E, -row_max[r][h]));
                     row_sum[r][h] += low + next;
-                    weights[r][j / 2][(j & 1) * 2 + h] = pack(low, next);
+                    weights[r][j / 2][(j & 1) * 2 + h] = to_f16x2(low, next);
                 }
             }
         }

@@ -4,10 +4,6 @@ the constants of the online softmax, a launch's arguments, the store of a row of
 combination of splits. The mask decoder and the memory encoder use its primitives too.
 */
 
-typedef unsigned int u32;
-typedef unsigned long long u64;
-typedef unsigned short f16;
-
 // ---- primitives (PTX ISA 7.4, sm_80) ----
 
 /// Asynchronous copy of 16 bytes from global to shared memory; zeros where `valid` is false.
@@ -27,26 +23,12 @@ __device__ __forceinline__ void copies_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(LATEST) : "memory");
 }
 
-__device__ __forceinline__ u32 pack(float low, float high) {
-    u32 r;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-    return r;
-}
-__device__ __forceinline__ float power_of_two(float x) {
-    float r;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-    return r;
-}
 __device__ __forceinline__ float shared_float(u32 address) {
     float r;
     asm volatile("ld.shared.f32 %0, [%1];" : "=f"(r) : "r"(address));
     return r;
 }
-__device__ __forceinline__ float from_lane(float x, int mask) {
-    return __shfl_xor_sync(0xffffffffu, x, mask);
-}
 __device__ __forceinline__ bool any_lane(bool p) { return __any_sync(0xffffffffu, p); }
-__device__ __forceinline__ void block_barrier() { __syncthreads(); }
 
 // ---- tensor-core primitives ----
 
@@ -66,11 +48,29 @@ __device__ __forceinline__ void multiply_add(float (&c)[4], const u32 (&a)[4], u
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
+/// c[16x8] += a[16x8] b[8x8]; of `a` the first two words.
+__device__ __forceinline__ void multiply_add_eight(float (&c)[4], const u32 (&a)[4], u32 b) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(b));
+}
+/// A warp's 8x8 matrix of f16, transposed: a lane has columns 2 (lane % 4) and the next one of row
+/// lane / 4.
+__device__ __forceinline__ u32 transposed(u32 matrix) {
+    u32 r;
+    asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(r) : "r"(matrix));
+    return r;
+}
 
 // ---- attention ----
 
+/// Two rows' units as the left factor of a step's two products, and a unit as the right one.
+__device__ __forceinline__ void multiply_step(float (&c)[4], const u32 (&upper)[4], const u32 (&lower)[4],
+                                              const u32 (&b)[4], int half) {
+    u32 a[4] = {upper[half * 2], lower[half * 2], upper[half * 2 + 1], lower[half * 2 + 1]};
+    multiply_add(c, a, b[half * 2], b[half * 2 + 1]);
+}
+
 constexpr int CHUNK = 64;          // columns of a chunk: 128 bytes, eight 16-byte units
-constexpr float LOG2E = 1.4426950408889634f;
 constexpr float NEVER = -1e30f;    // score of a key past the end; finite, so that no difference is a NaN
 constexpr float NOTHING = -3e38f;  // maximum of no scores at all
 constexpr float HEADROOM = 8.0f;   // the maximum may lag by this power of two before results are rescaled
@@ -121,7 +121,7 @@ __device__ __forceinline__ void store_row(const Problem& p, int row, int lane, f
         u32* to = (u32*)(p.out + first + column);
 #pragma unroll
         for (int j = 0; j < DV / 8; j++)
-            if (PACKED || j * 8 < p.columns) to[j * 4] = pack(at(j, 0) * share, at(j, 1) * share);
+            if (PACKED || j * 8 < p.columns) to[j * 4] = to_f16x2(at(j, 0) * share, at(j, 1) * share);
     } else {
         long long line = ((long long)blockIdx.z * gridDim.y + blockIdx.y) * p.m + row;
         float2* to = (float2*)(p.partial + line * DV + column);
@@ -184,5 +184,5 @@ __device__ __forceinline__ void combine(const float* partial, const float* stats
     }
     float share = 1.0f / total;
     *(uint2*)(out + (long long)batch * results.batch + (long long)row * results.row + column) =
-        make_uint2(pack(sum.x * share, sum.y * share), pack(sum.z * share, sum.w * share));
+        make_uint2(to_f16x2(sum.x * share, sum.y * share), to_f16x2(sum.z * share, sum.w * share));
 }

@@ -44,6 +44,7 @@ zeros for queries and keys past an object's last. No row past the last is stored
 
 #include "ptx.cuh"
 #include "common.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
 #include "wgmma.cuh"
 #include "cluster.cuh"

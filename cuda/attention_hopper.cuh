@@ -156,7 +156,7 @@ struct AttentionWarpgroup {
         for (int step = 0; step < KEYS / 16; step++)
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                weights[step][i] = pack(scores[step * 8 + i * 2], scores[step * 8 + i * 2 + 1]);
+                weights[step][i] = to_f16x2(scores[step * 8 + i * 2], scores[step * 8 + i * 2 + 1]);
     }
 
     __device__ __forceinline__ void multiply_all(int group) {

@@ -1,7 +1,7 @@
 // LayerNorm with programmatic dependent launch (PDL), for Hopper only: it begins before the
 // previous GEMM has ended. M, N, threads and rows of a warp as hiera_layernorm (hiera.cu).
 #include "common.cuh"
-#include "f16x2.cuh"
+#include "arithmetic.cuh"
 #include "layernorm.cuh"
 #include "wgmma.cuh"
 

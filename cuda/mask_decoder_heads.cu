@@ -16,6 +16,7 @@ A block has 64 columns of a layer and asks for all of their weights at once, 256
 saves registers, asks for a few words, waits for them, and asks for the next ones.)
 */
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
 
 // ---- heads ----
@@ -173,7 +174,7 @@ __device__ __forceinline__ void answer(const AnswerProblem& p, AnswerShared& sha
     load_row(values, shared.rows[2 + MASKS + best]);
     float y = product.run(values, shared.sums) + pointer_bias;
     float kept = score > 0.0f ? y : none;
-    if (threadIdx.x < PART) p.pointer[column + threadIdx.x] = (f16)pack(kept, kept);
+    if (threadIdx.x < PART) p.pointer[column + threadIdx.x] = (f16)to_f16x2(kept, kept);
 }
 
 // ---- instances ----

@@ -22,16 +22,10 @@ to a multiprocessor is enough: ptxas, left alone, saves registers, asks for a fe
 them, and asks for the next ones.
 */
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
-#include "f16x2.cuh"
 #include "mask_decoder_tokens.cuh"
 #include "mask_decoder_combine.cuh"
-
-// ---- primitives ----
-
-/// A zero that is known behind a barrier only. ptxas moves no loads across a barrier, but what
-/// depends on them it does: not what this is added to.
-__device__ __forceinline__ float zero_behind_barrier() { return (float)__syncthreads_or(0); }
 
 // ---- steps ----
 
@@ -94,7 +88,7 @@ class Fold {
         dependent_launch();
         sum.load(p.sum + warp * WIDTH + lane * 8);
         // The weights are to be on their way before anything waits for the sum.
-        float zero = zero_behind_barrier();
+        float zero = (float)zero_behind_barrier();
 #pragma unroll
         for (int i = 0; i < 8; i++) sum.at[i] += zero;
         Eight y = normalized(sum, weight, bias);
@@ -147,7 +141,7 @@ public:
             multiply_add(sums, a, high[0], high[1]);
             multiply_add(sums, a, rest[0], rest[1]);
             u32* to = (u32*)(p.values + (warp * 32 + i * 16 + (lane >> 2)) * ROWS + head * TOKENS) + part;
-            to[0] = pack(sums[0], sums[1]), to[8 * ROWS / 2] = pack(sums[2], sums[3]);
+            to[0] = to_f16x2(sums[0], sums[1]), to[8 * ROWS / 2] = to_f16x2(sums[2], sums[3]);
         }
     }
 

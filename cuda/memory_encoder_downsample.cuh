@@ -4,17 +4,6 @@ in common with the first two.
 */
 #pragma once
 
-// ---- primitives ----
-
-__device__ __forceinline__ float4 shared_floats(u32 address) {
-    float4 r;
-    asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
-                 : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w)
-                 : "r"(address)
-                 : "memory");
-    return r;
-}
-
 // ---- attention ----
 
 constexpr float NORM_EPSILON = 1e-6f;
@@ -117,8 +106,8 @@ private:
     __device__ __forceinline__ void load_vector(float (&to)[16], int vector) const {
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            float4 four = shared_floats(shared + VECTORS + vector * (CHANNELS * 4) + (i >> 1) * 128 +
-                                        (lane_of() & 3) * 32 + (i & 1) * 16);
+            float4 four = load_shared_floats(shared + VECTORS + vector * (CHANNELS * 4) + (i >> 1) * 128 +
+                                             (lane_of() & 3) * 32 + (i & 1) * 16);
             to[i * 4] = four.x, to[i * 4 + 1] = four.y, to[i * 4 + 2] = four.z, to[i * 4 + 3] = four.w;
         }
     }
@@ -180,7 +169,7 @@ private:
             const float* of = &sums[row][i][half * 2];
             float first = fmaf(of[0] * root, weight[2 * i], bias[2 * i]),
                   second = fmaf(of[1] * root, weight[2 * i + 1], bias[2 * i + 1]);
-            words[i] = pack(gelu(first), gelu(second));
+            words[i] = to_f16x2(gelu(first), gelu(second));
         }
         if (x >= side || y >= side) return;
         uint4* to = (uint4*)(p.wide + (y * side + x) * CHANNELS) + (lane_of() & 3);

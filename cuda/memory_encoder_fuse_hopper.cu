@@ -32,7 +32,7 @@ Grid: T / 64 clusters of 2 blocks.
 */
 #include "ptx.cuh"
 #include "common.cuh"
-#include "f16x2.cuh"
+#include "arithmetic.cuh"
 #include "gelu.cuh"
 #include "wgmma.cuh"
 #include "cluster.cuh"
@@ -40,12 +40,6 @@ Grid: T / 64 clusters of 2 blocks.
 
 // ---- primitives (PTX ISA 8.0, sm_90a) ----
 
-// Of weights alone. Asked for where it stands.
-__device__ __forceinline__ float2 weight_two(const float* from) {
-    float2 r;
-    asm volatile("ld.global.nc.v2.f32 {%0,%1}, [%2];" : "=f"(r.x), "=f"(r.y) : "l"(from));
-    return r;
-}
 /// TMA load to both blocks, as `tma_load`, of a box of one of several matrices.
 __device__ __forceinline__ void load_pixels_of(u32 to, const TensorMap* map, i32 column, i32 row, i32 matrix,
                                                u32 barrier, u32 blocks) {
@@ -182,7 +176,7 @@ class HopperFuse {
     template <int N>
     __device__ __forceinline__ void columns(float2 (&to)[N], const float* of) const {
 #pragma unroll
-        for (int j = 0; j < N; j++) to[j] = weight_two(of + j * 8 + (lane & 3) * 2);
+        for (int j = 0; j < N; j++) to[j] = load_pair(of + j * 8 + (lane & 3) * 2);
     }
     template <int N>
     __device__ __forceinline__ static void begin(float (&sums)[N], const float2 (&bias)[N / 4]) {
@@ -228,7 +222,7 @@ class HopperFuse {
             }
 #pragma unroll
             for (int mask = 1; mask < 4; mask *= 2) {
-                float other = float_from_lane(mean, mask), more = float_from_lane(square, mask),
+                float other = from_lane(mean, mask), more = from_lane(square, mask),
                       apart = other - mean;
                 mean = (mean + other) * 0.5f;
                 square = (square + more) + apart * apart * (mask * (SPAN / 8.0f));

@@ -22,8 +22,8 @@ blocks do for each other.
 Grid: ceil(grid of tokens / 16) x ceil(grid of tokens / 8).
 */
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
-#include "f16x2.cuh"
 #include "gelu.cuh"
 #include "repvit.cuh"
 
@@ -208,9 +208,9 @@ public:
         const f16* second = p.second + lane * 8;
 #pragma unroll
         for (int i = 0; i < FIRST_WORDS / 4; i++)
-            load_weights_early(first[i], p.first + i * PACKED + lane * 8);
+            load_written(first[i], p.first + i * PACKED + lane * 8);
 #pragma unroll
-        for (int i = 0; i < AHEAD; i++) load_weights_early(ring[i], second + i * PACKED);
+        for (int i = 0; i < AHEAD; i++) load_written(ring[i], second + i * PACKED);
         float2 first_bias[FIRST_EIGHTS];
 #pragma unroll
         for (int n = 0; n < FIRST_EIGHTS; n++)

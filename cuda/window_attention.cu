@@ -32,6 +32,7 @@ their queries. Whole windows come before those that reach beyond the map, so tha
 with more blocks than others have large and small ones. A warp without queries copies too.
 */
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
 #include "window_attention.cuh"
 
@@ -156,7 +157,7 @@ struct Windows {
                     for (int k = 0; k < 4; k++)
                         if (i * 4 + 1 != UNITS || k == 0) {
                             u32& to = loaded[t][h][i][k];
-                            to = MORE ? greater(to, found[t][h][i][k]) : found[t][h][i][k];
+                            to = MORE ? greater_halves(to, found[t][h][i][k]) : found[t][h][i][k];
                         }
     }
 
@@ -266,7 +267,7 @@ struct Windows {
                     float low = power_of_two(fmaf(scores[t][j][2 * h], LOG2E, -row_max[t][h]));
                     float next = power_of_two(fmaf(scores[t][j][2 * h + 1], LOG2E, -row_max[t][h]));
                     row_sum[t][h] += low + next;
-                    weights[t][j / 2][(j & 1) * 2 + h] = pack(low, next);
+                    weights[t][j / 2][(j & 1) * 2 + h] = to_f16x2(low, next);
                 }
     }
 

@@ -27,6 +27,7 @@ the longest blocks begin first. Blocks whose part has no needed queries end at o
 */
 
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
 #include "window_attention.cuh"
 #include "wgmma.cuh"
@@ -214,7 +215,7 @@ struct HopperWindows {
         for (int step = 0; step < N / 8; step++)
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                weights[step][i] = pack(scores[step * 8 + i * 2], scores[step * 8 + i * 2 + 1]);
+                weights[step][i] = to_f16x2(scores[step * 8 + i * 2], scores[step * 8 + i * 2 + 1]);
     }
 
     /// A warpgroup's queries and all keys.

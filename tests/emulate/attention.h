@@ -7,7 +7,6 @@
 #include "attention_cluster_hopper.cu.attention"
 #else
 template <int THREADS> static void group_barrier(int b) { turn_join(b, THREADS); }
-static void store_shared_float(u32 a, float x) { memcpy(&memory[a], &x, 4); }
 #include "attention_gather.cuh.gather"
 #include "attention.cu.attention"
 #endif

@@ -140,7 +140,7 @@ wrong memory_attention_project_hopper.cuh.parts query_forgets_later_parts 'from 
 wrong memory_attention_project_hopper.cuh.parts query_swaps_no_halves 'odd ? came : words[0][i]' 'words[0][i]'
 wrong memory_attention_project_hopper.cu.projection query_keeps_tokens_from_its_peer \
     'store_peer_unit(place + apart, words)' '(void)0'
-wrong memory_attention_tail.cu.tail tail_forgets_a_parts_scale '::power_of_two(stat[i].x - top)' 1.0f
+wrong memory_attention_tail.cu.tail tail_forgets_a_parts_scale 'power_of_two(stat[i].x - top)' 1.0f
 wrong memory_attention_tail.cu.tail tail_forgets_later_parts 'from >= p.parts' true
 wrong memory_attention_tail.cu.tail tail_forgets_the_residual \
     'load_halves(p.residual + within(p, first + n * 8 + (lane >> 2)) * COLUMNS + own)' 'make_uint2(0, 0)'
