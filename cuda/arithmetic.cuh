@@ -64,5 +64,8 @@ __device__ __forceinline__ float power_of_two(float x) {
 }
 // e to the x, by a power of two.
 __device__ __forceinline__ float exponential(float x) { return power_of_two(x * LOG2E); }
+__device__ __forceinline__ void add_scaled(float4& sum, float4 x, float scale) {
+    sum.x += x.x * scale, sum.y += x.y * scale, sum.z += x.z * scale, sum.w += x.w * scale;
+}
 
 }  // namespace

@@ -1,6 +1,6 @@
 /*!
 Shared by the attention kernels: asynchronous copies, the tensor cores' instructions from sm 80 on,
-the constants of the online softmax, a launch's arguments, the store of a row of O, and the
+the steps of the online softmax, a launch's arguments, the store of a row of O, and the
 combination of splits. The mask decoder and the memory encoder use its primitives too.
 */
 
@@ -22,13 +22,6 @@ template <int LATEST>
 __device__ __forceinline__ void copies_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(LATEST) : "memory");
 }
-
-__device__ __forceinline__ float shared_float(u32 address) {
-    float r;
-    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(r) : "r"(address));
-    return r;
-}
-__device__ __forceinline__ bool any_lane(bool p) { return __any_sync(0xffffffffu, p); }
 
 // ---- tensor-core primitives ----
 
@@ -105,13 +98,41 @@ __device__ __forceinline__ constexpr int units_of() {
     return (COLUMNS - FIRST < CHUNK ? COLUMNS - FIRST : CHUNK) / 8;
 }
 
+/// Lets a row's maximum, and its sum of weights, follow the greatest score `high`, both in powers of
+/// two. What was summed before is to be multiplied with the result.
+__device__ __forceinline__ float raise_maximum(float high, float& row_max, float& row_sum) {
+    float next = fmaxf(row_max, high), scale = power_of_two(row_max - next);
+    row_max = next;
+    row_sum *= scale;
+    return scale;
+}
+/// The same of a lane's two rows, where the maximum of any of the warp's lags by more than HEADROOM:
+/// true then. Weights up to 2^8 are as exact in f16 as those up to 1, and most tiles need no
+/// rescaling.
+__device__ __forceinline__ bool raise_maxima(const float (&high)[2], float (&row_max)[2], float (&row_sum)[2],
+                                             float (&scale)[2]) {
+    bool rescale = any_lane(high[0] > row_max[0] + HEADROOM || high[1] > row_max[1] + HEADROOM);
+    if (rescale) {
+#pragma unroll
+        for (int h = 0; h < 2; h++) scale[h] = raise_maximum(high[h], row_max[h], row_sum[h]);
+    }
+    return rescale;
+}
+/// Two weights 2^(s log2 e - top) of row `h` of a fragment's scores, in halves. Their sum is added to
+/// `row_sum` in f32.
+__device__ __forceinline__ u32 weights_of(const float (&scores)[4], int h, float top, float& row_sum) {
+    float low = power_of_two(fmaf(scores[2 * h], LOG2E, -top));
+    float next = power_of_two(fmaf(scores[2 * h + 1], LOG2E, -top));
+    row_sum += low + next;
+    return to_f16x2(low, next);
+}
+
 /// Stores one row of O: the quotient if one block saw all keys, else its partial results (in padded
 /// columns). Each of a quad's lanes holds columns 8 j + 2 (lane mod 4) and the next one, `at(j, 0)`
 /// and `at(j, 1)`; `sum` is this lane's share of the row's weights.
 template <int DV, bool PACKED, class At>
 __device__ __forceinline__ void store_row(const Problem& p, int row, int lane, float top, float sum, At at) {
-    sum += from_lane(sum, 1);
-    sum += from_lane(sum, 2);
+    sum = sum_of_lanes<1, 4>(sum);
     if (row >= p.m) return;
     int column = (lane & 3) * 2;
     if (gridDim.y == 1) {
@@ -179,8 +200,7 @@ __device__ __forceinline__ void combine(const float* partial, const float* stats
         float4 value = __ldcg((const float4*)(partial + at * DV + column));
         float scale = power_of_two(part.x - top);
         total += part.y * scale;
-        sum.x += value.x * scale, sum.y += value.y * scale, sum.z += value.z * scale,
-            sum.w += value.w * scale;
+        add_scaled(sum, value, scale);
     }
     float share = 1.0f / total;
     *(uint2*)(out + (long long)batch * results.batch + (long long)row * results.row + column) =

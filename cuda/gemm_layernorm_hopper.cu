@@ -50,7 +50,7 @@ template <int N_, int TILE_N_, int STAGES_, int CLUSTER_M_, int CLUSTER_N_>
 struct GemmResidualLayerNorm
     : OutputTiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 8, norm_bytes(TILE_N_, CLUSTER_N_)> {
     typedef OutputTiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 8, norm_bytes(TILE_N_, CLUSTER_N_)> Base;
-    using Base::row_of, Base::chunks, Base::descriptor, Base::release;
+    using Base::row_of, Base::chunks, Base::release;
     using Base::shared, Base::m, Base::k, Base::tiles, Base::first, Base::step, Base::lane, Base::warp,
         Base::down, Base::across;
     using Base::TILE_N, Base::STAGES, Base::CLUSTER_N, Base::TILE_M, Base::TILE_K, Base::WEIGHTS,
@@ -88,12 +88,7 @@ struct GemmResidualLayerNorm
     /// Issues the matmul of STEPS x 16 columns of a stage; without ADD the first replaces the sums.
     template <int STEPS, int ADD>
     __device__ __forceinline__ void multiply(Sums& sums, u32 stage) const {
-        u64 a = descriptor(stage + group * 64 * 128), b = descriptor(stage + WEIGHTS);
-        settle(sums);
-        wgmma_fence();
-#pragma unroll
-        for (int i = 0; i < STEPS; i++) wgmma_ss(sums, a + i * 2, b + i * 2, i > 0 ? 1 : ADD);
-        wgmma_commit();
+        wgmma_steps<STEPS, ADD>(sums, descriptor(stage + group * 64 * 128), descriptor(stage + WEIGHTS));
     }
 
     /// The accumulators of the tile whose stages begin at this place in the order of all.
@@ -160,11 +155,6 @@ struct GemmResidualLayerNorm
 
     // ---- the norm ----
 
-    /// The sum of four lanes that have a row together.
-    __device__ __forceinline__ float of_row(float x) const {
-        x += from_lane(x, 1);
-        return x + from_lane(x, 2);
-    }
 
     /// Where the parts of this lane's first row come; `order`: the tile's number of the cluster's.
     __device__ __forceinline__ u32 parts_of(int order) const {
@@ -179,14 +169,14 @@ struct GemmResidualLayerNorm
             float sum = 0.0f, square = 0.0f;  // columns beyond the row are zeros
 #pragma unroll
             for (int j = 0; j < GROUPS; j++) sum += sums[j * 4 + r * 2] + sums[j * 4 + r * 2 + 1];
-            mean[r] = of_row(sum) * (has(GROUPS - 1) ? 1.0f / TILE_N : 1.0f / LAST);
+            mean[r] = sum_of_lanes<1, 4>(sum) * (has(GROUPS - 1) ? 1.0f / TILE_N : 1.0f / LAST);
 #pragma unroll
             for (int j = 0; j < GROUPS; j++) {
                 if (!has(j)) continue;
                 const float a = sums[j * 4 + r * 2] - mean[r], b = sums[j * 4 + r * 2 + 1] - mean[r];
                 square += a * a + b * b;
             }
-            squares[r] = of_row(square);
+            squares[r] = sum_of_lanes<1, 4>(square);
         }
         // One lane of four for each block.
         if (CLUSTER_N > 1 && (lane & 3) < CLUSTER_N) {

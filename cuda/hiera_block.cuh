@@ -110,9 +110,7 @@ __device__ __forceinline__ void normalize_rows(At x, Vector vector, Store store)
     }
 #pragma unroll
     for (int i = 0; i < EIGHTS; i++) {
-        mean[i] += from_lane(mean[i], 1);
-        mean[i] += from_lane(mean[i], 2);
-        mean[i] *= 1.0f / COLUMNS;
+        mean[i] = sum_of_lanes<1, 4>(mean[i]) * (1.0f / COLUMNS);
 #pragma unroll
         for (int j = 0; j < STEPS; j++)
 #pragma unroll
@@ -120,9 +118,7 @@ __device__ __forceinline__ void normalize_rows(At x, Vector vector, Store store)
                 float off = x(j, n / 2)[i * 2 + n % 2] - mean[i];
                 scale[i] = fmaf(off, off, scale[i]);
             }
-        scale[i] += from_lane(scale[i], 1);
-        scale[i] += from_lane(scale[i], 2);
-        scale[i] = reciprocal_root(scale[i] * (1.0f / COLUMNS) + NORM_EPSILON);
+        scale[i] = reciprocal_root(sum_of_lanes<1, 4>(scale[i]) * (1.0f / COLUMNS) + NORM_EPSILON);
         mean[i] *= -scale[i];
     }
 #pragma unroll
@@ -153,18 +149,11 @@ __device__ __forceinline__ void softmax(const float (&scores)[EIGHTHS][4], u32 (
         float top = scores[0][i * 2], sum = 0.0f;
 #pragma unroll
         for (int j = 0; j < EIGHTHS; j++) top = fmaxf(top, fmaxf(scores[j][i * 2], scores[j][i * 2 + 1]));
-        top = fmaxf(top, from_lane(top, 1));
-        top = fmaxf(top, from_lane(top, 2)) * LOG2E;
+        top = most_of_lanes<1, 4>(top) * LOG2E;
 #pragma unroll
-        for (int j = 0; j < EIGHTHS; j++) {
-            float low = power_of_two(fmaf(scores[j][i * 2], LOG2E, -top));
-            float high = power_of_two(fmaf(scores[j][i * 2 + 1], LOG2E, -top));
-            sum += low + high;
-            weights[j / 2][(j & 1) * 2 + i] = to_f16x2(low, high);
-        }
-        sum += from_lane(sum, 1);
-        sum += from_lane(sum, 2);
-        share[i] = reciprocal(sum);
+        for (int j = 0; j < EIGHTHS; j++)
+            weights[j / 2][(j & 1) * 2 + i] = weights_of(scores[j], i, top, sum);
+        share[i] = reciprocal(sum_of_lanes<1, 4>(sum));
     }
 }
 

@@ -177,7 +177,7 @@ struct ImageWrite {
             for (int k = 0; k < 4; k++) sums[k >> 1][k & 1] += result[i][k];
 #pragma unroll
         for (int token = 0; token < 2; token++)
-            shift[token] = quad_sum(sums[token][0] + sums[token][1]) * (-1.0f / IMAGE_WIDTH);
+            shift[token] = sum_of_lanes<1, 4>(sums[token][0] + sums[token][1]) * (-1.0f / IMAGE_WIDTH);
 #pragma unroll
         for (int i = 0; i < EIGHTS; i++)
 #pragma unroll
@@ -188,7 +188,8 @@ struct ImageWrite {
 #pragma unroll
         for (int token = 0; token < 2; token++) {
             scale[token] = reciprocal_root(
-                quad_sum(squares[token][0] + squares[token][1]) * (1.0f / IMAGE_WIDTH) + NORM_EPSILON);
+                sum_of_lanes<1, 4>(squares[token][0] + squares[token][1]) * (1.0f / IMAGE_WIDTH) +
+                NORM_EPSILON);
             shift[token] *= scale[token];
         }
         u32 to = of.shared + unit_at<ROW>(of.warp * 16 + of.group, 0) + of.part * 4,

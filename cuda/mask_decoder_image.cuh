@@ -37,12 +37,6 @@ struct ReadProblem {
     int tokens;
 };
 
-/// Of the four lanes that share a row.
-__device__ __forceinline__ float quad_sum(float x) {
-    x += from_lane(x, 1);
-    return x + from_lane(x, 2);
-}
-
 /// Units of 16 bytes change places inside 128 bytes, by their row: eight rows' units of a column
 /// are in eight places, and so are four units of two rows, an even one and the next.
 __device__ __forceinline__ u32 turned(int row) { return ((row & 1) << 6) | ((row & 6) << 3); }
@@ -200,8 +194,7 @@ struct ImageRead {
 #pragma unroll
         for (int a = 0; a < 2; a++) {
             top[a] = fmaxf(tops[a][0], tops[a][1]);
-            top[a] = fmaxf(top[a], from_lane(top[a], 1));
-            top[a] = fmaxf(top[a], from_lane(top[a], 2));
+            top[a] = most_of_lanes<1, 4>(top[a]);
             behind[a] = -top[a] * LOG2E;
         }
 #pragma unroll
@@ -224,7 +217,7 @@ struct ImageRead {
 #pragma unroll
         for (int a = 0; a < 2; a++) {
             int head = of.warp * 2 + a;
-            float sum = quad_sum(sums[a][0] + sums[a][1]);
+            float sum = sum_of_lanes<1, 4>(sums[a][0] + sums[a][1]);
             if (of.part == 0)
                 ((float2*)p.sums)[(blockIdx.x * TOKENS + head) * TOKENS + of.group] =
                     make_float2(top[a], sum);

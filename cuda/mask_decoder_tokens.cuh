@@ -50,12 +50,7 @@ __device__ __forceinline__ Eight normalized(const Eight& x, const Eight& weight,
           squares = 0.0f;
 #pragma unroll
     for (int i = 0; i < 8; i++) squares += (x.at[i] - mean) * (x.at[i] - mean);
-#pragma unroll
-    for (int mask = 1; mask < 32; mask *= 2) {
-        float other = from_lane(mean, mask), more = from_lane(squares, mask), apart = other - mean;
-        mean = (mean + other) * 0.5f;
-        squares = (squares + more) + apart * apart * (mask * 4.0f);
-    }
+    merge_moments<32, 8>(mean, squares);
     float scale = rsqrtf(squares * (1.0f / WIDTH) + TOKEN_EPSILON);
     Eight y;
 #pragma unroll

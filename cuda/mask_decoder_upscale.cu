@@ -211,10 +211,6 @@ private:
         }
     }
 
-    __device__ __forceinline__ static float sum_of_quad(float x) {
-        x += from_lane(x, 1);
-        return x + from_lane(x, 2);
-    }
     /// hr1, the norm and the activation, in place.
     __device__ __forceinline__ void finish_first() {
         float roots[2];
@@ -229,7 +225,7 @@ private:
                     x += to_float2((of == 0 ? near[j][i].x : near[j][i].y) >> right * 16).x;
                     mean += x;
                 }
-            mean = sum_of_quad(mean) * (1.0f / FIRST);
+            mean = sum_of_lanes<1, 4>(mean) * (1.0f / FIRST);
 #pragma unroll
             for (int j = 0; j < 8; j++)
 #pragma unroll
@@ -238,7 +234,7 @@ private:
                     x -= mean;
                     squares = fmaf(x, x, squares);
                 }
-            roots[of] = reciprocal_root(fmaf(sum_of_quad(squares), 1.0f / FIRST, NORM_EPSILON));
+            roots[of] = reciprocal_root(fmaf(sum_of_lanes<1, 4>(squares), 1.0f / FIRST, NORM_EPSILON));
         }
 #pragma unroll
         for (int half = 0; half < 2; half++) {

@@ -238,18 +238,13 @@ class HopperProjection {
 
     // ---- products ----
 
-    /// Issues 64 columns of tokens times those of the unit's weights. Nothing but `wgmma` between
-    /// fence and commit: control flow there makes the compiler serialise them.
+    /// Issues 64 columns of tokens times those of the unit's weights.
     template <int ADD>
     __device__ __forceinline__ void multiply(Sums& sums, int part) const {
         int stage = group * PARTS + part;
         barrier_wait(shared + FULL + part * 8, 0);
-        u64 a = descriptor(shared + part * TILE), b = descriptor(shared + WEIGHTS + stage * STAGE);
-        settle(sums);
-        wgmma_fence();
-#pragma unroll
-        for (int i = 0; i < 4; i++) wgmma_ss(sums, a + i * 2, b + i * 2, i > 0 ? 1 : ADD);
-        wgmma_commit();
+        wgmma_steps<4, ADD>(sums, descriptor(shared + part * TILE),
+                            descriptor(shared + WEIGHTS + stage * STAGE));
     }
     /// Cosines and sines of this lane's columns of two tokens: all columns of a unit turn with the
     /// same coordinate.

@@ -118,10 +118,7 @@ __device__ __forceinline__ void join(u32 (&joined)[OWN][4], const float* partial
                 float scale = power_of_two(stat[i][t].x - top[t]);
                 total[t] += stat[i][t].y * scale;
 #pragma unroll
-                for (int j = 0; j < 2; j++) {
-                    float4 &to = sum[t][j], of = value[i][t][j];
-                    to.x += of.x * scale, to.y += of.y * scale, to.z += of.z * scale, to.w += of.w * scale;
-                }
+                for (int j = 0; j < 2; j++) add_scaled(sum[t][j], value[i][t][j], scale);
             }
         from += PARTS_AHEAD;
         if (from >= parts) break;

@@ -102,8 +102,7 @@ class Tail {
             for (int i = 0; i < PARTS_AHEAD; i++) {
                 float scale = power_of_two(stat[i].x - top);
                 total += stat[i].y * scale;
-                sum.x += value[i].x * scale, sum.y += value[i].y * scale, sum.z += value[i].z * scale,
-                    sum.w += value[i].w * scale;
+                add_scaled(sum, value[i], scale);
             }
             from += PARTS_AHEAD;
             if (from >= p.parts) break;

@@ -111,17 +111,14 @@ class Spread {
             at[i] = load_shared_floats(shared + (pixel * WIDTH + i * (WIDTH / 2) + lane * 4) * 4);
             mean += (at[i].x + at[i].y) + (at[i].z + at[i].w);
         }
-#pragma unroll
-        for (int mask = 1; mask < 32; mask *= 2) mean += from_lane(mean, mask);
+        mean = sum_of_lanes<1, 32>(mean);
         mean *= 1.0f / WIDTH;
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             at[i].x -= mean, at[i].y -= mean, at[i].z -= mean, at[i].w -= mean;
             square += (at[i].x * at[i].x + at[i].y * at[i].y) + (at[i].z * at[i].z + at[i].w * at[i].w);
         }
-#pragma unroll
-        for (int mask = 1; mask < 32; mask *= 2) square += from_lane(square, mask);
-        float scale = rsqrtf(square * (1.0f / WIDTH) + BLOCK_EPSILON);
+        float scale = rsqrtf(sum_of_lanes<1, 32>(square) * (1.0f / WIDTH) + BLOCK_EPSILON);
         if (y >= p.grid || x >= p.grid) return;
 #pragma unroll
         for (int i = 0; i < 2; i++)

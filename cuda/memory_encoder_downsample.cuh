@@ -10,11 +10,6 @@ constexpr float NORM_EPSILON = 1e-6f;
 // Pixels of a block's result, of both kernels: 16 are the rows of an `mma`.
 constexpr int ACROSS = 16, DOWN = 8;
 
-/// Of the four lanes that share a row.
-__device__ __forceinline__ float quad_sum(float x) {
-    x += from_lane(x, 1);
-    return x + from_lane(x, 2);
-}
 __device__ __forceinline__ int lane_of() { return threadIdx.x & 31; }
 
 /// Everything a launch of memory_encoder_mask_downsample is given.
@@ -144,7 +139,8 @@ private:
 #pragma unroll
             for (int k = 0; k < 4; k++) means[k >> 1][k & 1] += sums[k >> 1][i >> 1][(k & 1) * 2 + (i & 1)];
 #pragma unroll
-        for (int k = 0; k < 4; k++) means[k >> 1][k & 1] = quad_sum(means[k >> 1][k & 1]) * (1.0f / CHANNELS);
+        for (int k = 0; k < 4; k++)
+            means[k >> 1][k & 1] = sum_of_lanes<1, 4>(means[k >> 1][k & 1]) * (1.0f / CHANNELS);
 #pragma unroll
         for (int i = 0; i < 16; i++)
 #pragma unroll
@@ -156,7 +152,8 @@ private:
 #pragma unroll
         for (int k = 0; k < 4; k++)
             roots[k >> 1][k & 1] =
-                reciprocal_root_ftz(fmaf(quad_sum(squares[k >> 1][k & 1]), 1.0f / CHANNELS, NORM_EPSILON));
+                reciprocal_root_ftz(fmaf(sum_of_lanes<1, 4>(squares[k >> 1][k & 1]), 1.0f / CHANNELS,
+                                         NORM_EPSILON));
     }
     /// Norm, activation and store of a pixel.
     __device__ __forceinline__ void finish(const WidenProblem& p, const float (&weight)[16],

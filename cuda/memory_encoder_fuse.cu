@@ -253,13 +253,7 @@ class Join {
                     float off = of[i >> 1][half * 2 + (i & 1)] - mean;
                     squares = fmaf(off, off, squares);
                 }
-#pragma unroll
-                for (int mask = 1; mask < 4; mask *= 2) {
-                    float other = from_lane(mean, mask), more = from_lane(squares, mask),
-                          apart = other - mean;
-                    mean = (mean + other) * 0.5f;
-                    squares = (squares + more) + apart * apart * (mask * 4.0f);
-                }
+                merge_moments<4, 8>(mean, squares);
                 // The quad's lanes have the same.
                 u32 to = shared + STATISTICS + (down * ACROSS + half * 8 + group) * STATISTIC + warp * 8;
                 store_shared_pair(to, make_float2(mean, squares));

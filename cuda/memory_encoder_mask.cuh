@@ -8,8 +8,7 @@ Include memory_encoder_downsample.cuh first.
 
 // ---- primitives ----
 
-/// As if others could write it (no `.nc`): so no load moves behind a barrier or another one, to
-/// where it is used.
+/// As those of ptx.cuh: no load moves behind a barrier or another one, to where it is used.
 __device__ __forceinline__ float load_written_float(const float* from) {
     float r;
     asm volatile("ld.global.f32 %0, [%1];" : "=f"(r) : "l"(from) : "memory");
@@ -304,10 +303,10 @@ private:
         for (int i = 0; i < 2; i++) {
             float of[4] = {sums[0][2 * i], sums[0][2 * i + 1], sums[1][2 * i], sums[1][2 * i + 1]},
                   squares = 0.0f;
-            float mean = quad_sum((of[0] + of[1]) + (of[2] + of[3])) * (1.0f / 16);
+            float mean = sum_of_lanes<1, 4>((of[0] + of[1]) + (of[2] + of[3])) * (1.0f / 16);
 #pragma unroll
             for (int k = 0; k < 4; k++) of[k] -= mean, squares = fmaf(of[k], of[k], squares);
-            float root = reciprocal_root_ftz(fmaf(quad_sum(squares), 1.0f / 16, NORM_EPSILON));
+            float root = reciprocal_root_ftz(fmaf(sum_of_lanes<1, 4>(squares), 1.0f / 16, NORM_EPSILON));
             u32 first = to_f16x2(gelu(fmaf(of[0] * root, norm_weight.x, norm_bias.x)),
                                  gelu(fmaf(of[1] * root, norm_weight.y, norm_bias.y)));
             u32 second = to_f16x2(gelu(fmaf(of[2] * root, norm_weight.z, norm_bias.z)),

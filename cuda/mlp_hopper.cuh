@@ -157,17 +157,10 @@ protected:
 
     // ---- matmuls ----
 
-    /// Issues 64 rows of weights [64 x 64] times the tokens' 64 columns. ADD is 0 for the first, a
-    /// constant: sums need not be kept for it. Nothing but `wgmma` between fence and commit:
-    /// control flow there makes the compiler serialise them.
+    /// Issues 64 rows of weights [64 x 64] times the tokens' 64 columns.
     template <int ADD>
     __device__ __forceinline__ static void multiply(Sums& sums, u32 weights, u32 tokens) {
-        u64 a = descriptor(weights), b = descriptor(tokens);
-        settle(sums);
-        wgmma_fence();
-#pragma unroll
-        for (int i = 0; i < 4; i++) wgmma_ss(sums, a + i * 2, b + i * 2, i > 0 ? 1 : ADD);
-        wgmma_commit();
+        wgmma_steps<4, ADD>(sums, descriptor(weights), descriptor(tokens));
     }
     __device__ __forceinline__ void await(const Cursor& at) const {
         barrier_wait(shared + FULL + at.slot * 8, at.turn);

@@ -100,8 +100,7 @@ __device__ __forceinline__ void mix(const MixProblem& p, u32 shared) {
         for (int i = 0; i < AT_ONCE; i++) {
             float scale = share_of(stats[i].x, top);
             total += stats[i].y * scale;
-            sum.x += values[i].x * scale, sum.y += values[i].y * scale, sum.z += values[i].z * scale,
-                sum.w += values[i].w * scale;
+            add_scaled(sum, values[i], scale);
         }
         if (next >= p.splits) break;
         load(next);

@@ -25,19 +25,6 @@ __device__ __forceinline__ u32 unit_at(int row, int unit) {
     return row * BYTES + (((u32)unit * 16) ^ turned(row));
 }
 
-/// Over lanes that are FROM, 2 FROM, ... up to TO / 2 apart.
-template <int FROM, int TO>
-__device__ __forceinline__ float sum_of_lanes(float x) {
-#pragma unroll
-    for (int mask = FROM; mask < TO; mask *= 2) x += from_lane(x, mask);
-    return x;
-}
-template <int FROM, int TO>
-__device__ __forceinline__ float most_of_lanes(float x) {
-#pragma unroll
-    for (int mask = FROM; mask < TO; mask *= 2) x = fmaxf(x, from_lane(x, mask));
-    return x;
-}
 /// e to x - top; 1 where both are NOTHING.
 __device__ __forceinline__ float share_of(float x, float top) { return power_of_two((x - top) * LOG2E); }
 

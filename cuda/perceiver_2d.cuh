@@ -120,14 +120,11 @@ struct Window {
     /// Merges what the four lanes of the same columns have: columns 8 (lane % 8) + `own_column` and
     /// the next one.
     __device__ __forceinline__ float2 finish() {
-        float high = fmaxf(top, from_lane(top, 8));
-        high = fmaxf(high, from_lane(high, 16));
-        float kept = power_of_two(top - high);
+        float kept = power_of_two(top - most_of_lanes<8, 32>(top));
         sum *= kept;
 #pragma unroll
         for (int k = 0; k < 8; k++) columns[k] *= kept;
-        sum += from_lane(sum, 8);
-        sum += from_lane(sum, 16);
+        sum = sum_of_lanes<8, 32>(sum);
 #pragma unroll
         for (int keep = 4; keep > 1; keep /= 2) {
             bool upper = lane & keep * 4;

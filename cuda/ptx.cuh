@@ -1,5 +1,6 @@
 /*!
-Wrappers of single PTX instructions that several kernels use. Each source includes them first.
+Wrappers of single PTX instructions that several kernels use, and what the lanes of a warp compute
+together. Each source includes them first. A "unit" is 16 bytes.
 */
 
 typedef unsigned int u32;
@@ -20,10 +21,11 @@ template <class T>
 __device__ __forceinline__ T from_lane(T x, int mask) {
     return __shfl_xor_sync(0xffffffffu, x, mask);
 }
+__device__ __forceinline__ bool any_lane(bool p) { return __any_sync(0xffffffffu, p); }
 
-// Programmatic dependent launch (PDL, cuda/README.md): on sm 90 and newer a kernel may start while the previous one
-// still runs. The PTX is for sm 80, which has no such instructions, so it has them as comments that
-// crates/kernels/src/dependent.rs makes instructions of where the GPU has them.
+// Programmatic dependent launch (PDL, cuda/README.md): on sm 90 and newer a kernel may start while the
+// previous one still runs. The PTX is for sm 80, which has no such instructions, so it has them as
+// comments that crates/kernels/src/dependent.rs makes instructions of where the GPU has them.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 #define FROM_SM_90(instruction) asm volatile(instruction ::: "memory")
 #else
@@ -45,20 +47,17 @@ __device__ __forceinline__ void load_shared(u32 (&r)[4], u32 address) {
                  : "r"(address)
                  : "memory");
 }
+/// The same as one unit.
+__device__ __forceinline__ uint4 shared_unit(u32 address) {
+    u32 r[4];
+    load_shared(r, address);
+    return make_uint4(r[0], r[1], r[2], r[3]);
+}
 /// Four floats of shared memory.
 __device__ __forceinline__ float4 load_shared_floats(u32 address) {
     float4 r;
     asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
                  : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w)
-                 : "r"(address)
-                 : "memory");
-    return r;
-}
-/// Four words, or eight halves, of shared memory.
-__device__ __forceinline__ uint4 shared_unit(u32 address) {
-    uint4 r;
-    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w)
                  : "r"(address)
                  : "memory");
     return r;
@@ -73,6 +72,12 @@ __device__ __forceinline__ uint2 shared_halves(u32 address) {
 __device__ __forceinline__ float2 load_shared_pair(u32 address) {
     float2 r;
     asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];" : "=f"(r.x), "=f"(r.y) : "r"(address) : "memory");
+    return r;
+}
+/// A float of shared memory. It may move over stores.
+__device__ __forceinline__ float shared_float(u32 address) {
+    float r;
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(r) : "r"(address));
     return r;
 }
 /// A word of shared memory.
@@ -211,4 +216,32 @@ __device__ __forceinline__ float either(bool second, float a, float b) {
         : "=f"(r)
         : "f"(a), "f"(b), "r"((u32)second));
     return r;
+}
+
+// ---- lanes ----
+
+/// The sum, and the greatest, of what TO / FROM lanes of a warp have: lanes whose numbers differ in
+/// the bits from FROM to TO / 2. All of them get it.
+template <int FROM, int TO>
+__device__ __forceinline__ float sum_of_lanes(float x) {
+#pragma unroll
+    for (int mask = FROM; mask < TO; mask *= 2) x += from_lane(x, mask);
+    return x;
+}
+template <int FROM, int TO>
+__device__ __forceinline__ float most_of_lanes(float x) {
+#pragma unroll
+    for (int mask = FROM; mask < TO; mask *= 2) x = fmaxf(x, from_lane(x, mask));
+    return x;
+}
+/// Of TO lanes, each of which has the mean of COUNT numbers and the sum of their squared differences
+/// from it: both of all numbers, for all of the lanes.
+template <int TO, int COUNT>
+__device__ __forceinline__ void merge_moments(float& mean, float& squares) {
+#pragma unroll
+    for (int mask = 1; mask < TO; mask *= 2) {
+        float other = from_lane(mean, mask), more = from_lane(squares, mask), apart = other - mean;
+        mean = (mean + other) * 0.5f;
+        squares = (squares + more) + apart * apart * (mask * (COUNT * 0.5f));
+    }
 }

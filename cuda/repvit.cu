@@ -127,8 +127,7 @@ __device__ __forceinline__ void gate_channels(const GateProblem& p, float (&mean
             load_weights(weights, p.squeeze + row * p.channels + channel);
             sum += eight(weights, means + channel);
         }
-#pragma unroll
-        for (int mask = 1; mask < 32; mask *= 2) sum += from_lane(sum, mask);
+        sum = sum_of_lanes<1, 32>(sum);
         if (lane == 0) squeezed[row] = fmaxf(sum + p.squeeze_bias[row], 0.0f);
     }
     block_barrier();

@@ -1,12 +1,12 @@
 /*!
-Shared by the kernels of RepViT's blocks: access to memory, the order of packed weights, and matmuls
-of 32 tokens in shared memory.
+Shared by the kernels of RepViT's blocks and others: the order of packed weights, matmuls of 32 tokens
+in shared memory, and the sums of squeeze-and-excite.
 
 A matmul's weight [columns, depth] is packed in tiles of 16 columns (crates/kernels/src/repvit/
 packed.rs). A tile has 512 bytes for each 16 of the depth: for each lane the 16 bytes that it needs
-as right factor. Tiles that one warp has follow each other step by step. So weights go from the L2 cache to registers, past shared memory: no two warps of
-32 tokens need the same. A lane's columns of the result are 4 (lane % 4) to 4 (lane % 4) + 3 of the
-tile's.
+as right factor. Tiles that one warp has follow each other step by step. So weights go from the L2
+cache to registers, past shared memory: no two warps of 32 tokens need the same. A lane's columns of
+the result are 4 (lane % 4) to 4 (lane % 4) + 3 of the tile's.
 
 Needs ptx.cuh, arithmetic.cuh, attention.cuh and gelu.cuh in front.
 */
@@ -99,4 +99,25 @@ __device__ __forceinline__ void add_token(Sums& sums, int m, int i, uint2 halves
     float2 low = to_float2(halves.x), high = to_float2(halves.y);
     sums[m][0][i * 2] += low.x, sums[m][0][i * 2 + 1] += low.y;
     sums[m][1][i * 2] += high.x, sums[m][1][i * 2 + 1] += high.y;
+}
+
+// What a block adds to the sums of squeeze-and-excite: four columns of its tokens.
+
+/// Adds a token's columns, times the weights of its place.
+__device__ __forceinline__ void add_weighted(float4& sum, uint2 halves, float4 weight) {
+    float2 low = to_float2(halves.x), high = to_float2(halves.y);
+    sum.x = fmaf(low.x, weight.x, sum.x), sum.y = fmaf(low.y, weight.y, sum.y);
+    sum.z = fmaf(high.x, weight.z, sum.z), sum.w = fmaf(high.y, weight.w, sum.w);
+}
+/// Adds up the lanes that have the same columns.
+__device__ __forceinline__ void sum_of_tokens(float4& sum) {
+#pragma unroll
+    for (int mask = 4; mask < 32; mask *= 2) {
+        sum.x += from_lane(sum.x, mask), sum.y += from_lane(sum.y, mask);
+        sum.z += from_lane(sum.z, mask), sum.w += from_lane(sum.w, mask);
+    }
+}
+__device__ __forceinline__ void add_fixed(long long* to, float4 sum) {
+    add_fixed(to, sum.x * SUM_UNIT), add_fixed(to + 1, sum.y * SUM_UNIT);
+    add_fixed(to + 2, sum.z * SUM_UNIT), add_fixed(to + 3, sum.w * SUM_UNIT);
 }

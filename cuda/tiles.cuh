@@ -70,6 +70,24 @@ __device__ __forceinline__ void tma_load(u32 to, const TensorMap* map, i32 colum
             "l"((u64)map), "r"(column), "r"(row), "r"(barrier)
             : "memory");
 }
+/// TMA load by one thread, of a matrix of several: as `tma_load`.
+template <bool SEVERAL>
+__device__ __forceinline__ void tma_load(u32 to, const TensorMap* map, i32 column, i32 row, i32 matrix,
+                                         u32 barrier, u32 blocks) {
+    if (SEVERAL)
+        asm volatile(
+            "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+            " [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
+            "l"((u64)map), "r"(column), "r"(row), "r"(matrix), "r"(barrier), "h"((u16)blocks)
+            : "memory");
+    else
+        asm volatile(
+            "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
+            "[%0], [%1, {%2, %3, %4}], [%5];" ::
+                "r"(to),
+            "l"((u64)map), "r"(column), "r"(row), "r"(matrix), "r"(barrier)
+            : "memory");
+}
 /// Waits until the phase of this parity is complete, and sees the stores of the cluster's blocks.
 __device__ __forceinline__ void barrier_wait_for_peers(u32 barrier, u32 parity) {
     asm volatile(
@@ -222,10 +240,5 @@ struct OutputTiles {
 
     __device__ __forceinline__ void release(int slot) const {
         if (lane < SHARERS) barrier_arrive_at(shared + EMPTY + slot * 8, mate);
-    }
-
-    /// Rows of 128 bytes, groups of eight rows 1024 bytes apart, 128-byte swizzle.
-    __device__ __forceinline__ u64 descriptor(u32 address) const {
-        return (u64)((address & 0x3ffff) >> 4) | (u64)1 << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
     }
 };

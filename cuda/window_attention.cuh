@@ -70,9 +70,7 @@ struct Asked {
 template <int UNITS, class At>
 __device__ __forceinline__ void store_window_row(f16* out, int to, int depth, int lane, float sum, At at) {
     int t = lane & 3;
-    sum += from_lane(sum, 1);
-    sum += from_lane(sum, 2);
-    float share = 1.0f / sum;
+    float share = 1.0f / sum_of_lanes<1, 4>(sum);
 #pragma unroll
     for (int i = 0; i < UNITS; i += 4) {
         u32 words[4] = {0, 0, 0, 0};

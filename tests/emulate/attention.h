@@ -2,7 +2,6 @@
 // and the sections of the source.
 #include "attention.cuh.attention"
 #ifdef CLUSTERS
-#include "wgmma.cuh.attention"
 #include "attention_hopper.cuh.attention"
 #include "attention_cluster_hopper.cu.attention"
 #else

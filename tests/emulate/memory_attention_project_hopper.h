@@ -13,7 +13,6 @@ static void store_shared(u32 a, const u32 (&x)[4]) {
 static void store_peer_unit(u32 there, const u32 (&x)[4]) {
     store_peer(there, uint4{x[0], x[1], x[2], x[3]}), to_publish(there);
 }
-#include "wgmma.cuh.attention"
 static void copies_publish_to_peers() { copies_publish(); }
 #include "memory_attention_project_hopper.cuh.problem"
 #include "memory_attention_project_hopper.cuh.parts"

@@ -30,6 +30,5 @@ static void send_unit(u32 there, const u32 (&x)[4], u32 barrier) {
 static void first_group_barrier() { turn_join(1 + 16 * block_of(me->id), 128); }
 // Not counted: rows of memories whose units meet in a bank are known.
 static uint4 shared_unit(u32 a) { return shared_value<uint4>(a, false); }
-#include "wgmma.cuh.attention"
 #include "mlp_hopper.cuh.mlp"
 #include "mlp_hopper.cu.mlp"
