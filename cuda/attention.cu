@@ -40,6 +40,7 @@ Grid: `x` = blocks of queries, `y` = splits of the keys, `z` = batch. With more 
 blocks write unnormalised f32 partial results, and `attention_combine_*` combines them.
 */
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
 #include "attention_gather.cuh"
 
@@ -203,9 +204,7 @@ struct Attention {
         }
     }
 
-    /// Scores to weights 2^(s log2 e - row_max). `row_max` follows the running maximum only when it
-    /// lags by more than HEADROOM: weights up to 2^8 are as exact in f16 as those up to 1, and most
-    /// tiles need no rescaling.
+    /// Scores to weights 2^(s log2 e - row_max), whose maxima may lag by HEADROOM (`raise_maxima`).
     __device__ __forceinline__ void online_softmax() {
 #pragma unroll
         for (int r = 0; r < ROW_BLOCKS; r++) {
@@ -216,33 +215,22 @@ struct Attention {
                 high[1] = fmaxf(high[1], fmaxf(scores[r][j][2], scores[r][j][3]));
             }
 #pragma unroll
-            for (int h = 0; h < 2; h++) {
-                high[h] = fmaxf(high[h], from_lane(high[h], 1));
-                high[h] = fmaxf(high[h], from_lane(high[h], 2)) * LOG2E;
-            }
+            for (int h = 0; h < 2; h++) high[h] = most_of_lanes<1, 4>(high[h]) * LOG2E;
             if (any_lane(high[0] > row_max[r][0] + HEADROOM || high[1] > row_max[r][1] + HEADROOM)) {
 #pragma unroll
                 for (int h = 0; h < 2; h++) {
-                    float next = fmaxf(row_max[r][h], high[h]);
-                    float scale = power_of_two(row_max[r][h] - next);
-                    row_max[r][h] = next;
-                    row_sum[r][h] *= scale;
+                    float scale = raise_maximum(high[h], row_max[r][h], row_sum[r][h]);
 #pragma unroll
-                    for (int j = 0; j < DV / 8; j++) {
-                        acc_o[r][j][2 * h] *= scale;
-                        acc_o[r][j][2 * h + 1] *= scale;
-                    }
+                    for (int j = 0; j < DV / 8; j++)
+                        acc_o[r][j][2 * h] *= scale, acc_o[r][j][2 * h + 1] *= scale;
                 }
             }
 #pragma unroll
             for (int j = 0; j < KEYS / 8; j++) {
 #pragma unroll
-                for (int h = 0; h < 2; h++) {
-                    float low = power_of_two(fmaf(scores[r][j][2 * h], LOG2E, -row_max[r][h]));
-                    float next = power_of_two(fmaf(scores[r][j][2 * h + 1], LOG2E, -row_max[r][h]));
-                    row_sum[r][h] += low + next;
-                    weights[r][j / 2][(j & 1) * 2 + h] = pack(low, next);
-                }
+                for (int h = 0; h < 2; h++)
+                    weights[r][j / 2][(j & 1) * 2 + h] =
+                        weights_of(scores[r][j], h, row_max[r][h], row_sum[r][h]);
             }
         }
     }

@@ -1,12 +1,8 @@
 /*!
 Shared by the attention kernels: asynchronous copies, the tensor cores' instructions from sm 80 on,
-the constants of the online softmax, a launch's arguments, the store of a row of O, and the
+the steps of the online softmax, a launch's arguments, the store of a row of O, and the
 combination of splits. The mask decoder and the memory encoder use its primitives too.
 */
-
-typedef unsigned int u32;
-typedef unsigned long long u64;
-typedef unsigned short f16;
 
 // ---- primitives (PTX ISA 7.4, sm_80) ----
 
@@ -27,27 +23,6 @@ __device__ __forceinline__ void copies_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(LATEST) : "memory");
 }
 
-__device__ __forceinline__ u32 pack(float low, float high) {
-    u32 r;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-    return r;
-}
-__device__ __forceinline__ float power_of_two(float x) {
-    float r;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-    return r;
-}
-__device__ __forceinline__ float shared_float(u32 address) {
-    float r;
-    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(r) : "r"(address));
-    return r;
-}
-__device__ __forceinline__ float from_lane(float x, int mask) {
-    return __shfl_xor_sync(0xffffffffu, x, mask);
-}
-__device__ __forceinline__ bool any_lane(bool p) { return __any_sync(0xffffffffu, p); }
-__device__ __forceinline__ void block_barrier() { __syncthreads(); }
-
 // ---- tensor-core primitives ----
 
 /// Four 8x8 matrices of f16; lane l gives the address of row l % 8 of matrix l / 8.
@@ -66,11 +41,29 @@ __device__ __forceinline__ void multiply_add(float (&c)[4], const u32 (&a)[4], u
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
+/// c[16x8] += a[16x8] b[8x8]; of `a` the first two words.
+__device__ __forceinline__ void multiply_add_eight(float (&c)[4], const u32 (&a)[4], u32 b) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(b));
+}
+/// A warp's 8x8 matrix of f16, transposed: a lane has columns 2 (lane % 4) and the next one of row
+/// lane / 4.
+__device__ __forceinline__ u32 transposed(u32 matrix) {
+    u32 r;
+    asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(r) : "r"(matrix));
+    return r;
+}
 
 // ---- attention ----
 
+/// Two rows' units as the left factor of a step's two products, and a unit as the right one.
+__device__ __forceinline__ void multiply_step(float (&c)[4], const u32 (&upper)[4], const u32 (&lower)[4],
+                                              const u32 (&b)[4], int half) {
+    u32 a[4] = {upper[half * 2], lower[half * 2], upper[half * 2 + 1], lower[half * 2 + 1]};
+    multiply_add(c, a, b[half * 2], b[half * 2 + 1]);
+}
+
 constexpr int CHUNK = 64;          // columns of a chunk: 128 bytes, eight 16-byte units
-constexpr float LOG2E = 1.4426950408889634f;
 constexpr float NEVER = -1e30f;    // score of a key past the end; finite, so that no difference is a NaN
 constexpr float NOTHING = -3e38f;  // maximum of no scores at all
 constexpr float HEADROOM = 8.0f;   // the maximum may lag by this power of two before results are rescaled
@@ -105,13 +98,41 @@ __device__ __forceinline__ constexpr int units_of() {
     return (COLUMNS - FIRST < CHUNK ? COLUMNS - FIRST : CHUNK) / 8;
 }
 
+/// Lets a row's maximum, and its sum of weights, follow the greatest score `high`, both in powers of
+/// two. What was summed before is to be multiplied with the result.
+__device__ __forceinline__ float raise_maximum(float high, float& row_max, float& row_sum) {
+    float next = fmaxf(row_max, high), scale = power_of_two(row_max - next);
+    row_max = next;
+    row_sum *= scale;
+    return scale;
+}
+/// The same of a lane's two rows, where the maximum of any of the warp's lags by more than HEADROOM:
+/// true then. Weights up to 2^8 are as exact in f16 as those up to 1, and most tiles need no
+/// rescaling.
+__device__ __forceinline__ bool raise_maxima(const float (&high)[2], float (&row_max)[2], float (&row_sum)[2],
+                                             float (&scale)[2]) {
+    bool rescale = any_lane(high[0] > row_max[0] + HEADROOM || high[1] > row_max[1] + HEADROOM);
+    if (rescale) {
+#pragma unroll
+        for (int h = 0; h < 2; h++) scale[h] = raise_maximum(high[h], row_max[h], row_sum[h]);
+    }
+    return rescale;
+}
+/// Two weights 2^(s log2 e - top) of row `h` of a fragment's scores, in halves. Their sum is added to
+/// `row_sum` in f32.
+__device__ __forceinline__ u32 weights_of(const float (&scores)[4], int h, float top, float& row_sum) {
+    float low = power_of_two(fmaf(scores[2 * h], LOG2E, -top));
+    float next = power_of_two(fmaf(scores[2 * h + 1], LOG2E, -top));
+    row_sum += low + next;
+    return to_f16x2(low, next);
+}
+
 /// Stores one row of O: the quotient if one block saw all keys, else its partial results (in padded
 /// columns). Each of a quad's lanes holds columns 8 j + 2 (lane mod 4) and the next one, `at(j, 0)`
 /// and `at(j, 1)`; `sum` is this lane's share of the row's weights.
 template <int DV, bool PACKED, class At>
 __device__ __forceinline__ void store_row(const Problem& p, int row, int lane, float top, float sum, At at) {
-    sum += from_lane(sum, 1);
-    sum += from_lane(sum, 2);
+    sum = sum_of_lanes<1, 4>(sum);
     if (row >= p.m) return;
     int column = (lane & 3) * 2;
     if (gridDim.y == 1) {
@@ -121,7 +142,7 @@ __device__ __forceinline__ void store_row(const Problem& p, int row, int lane, f
         u32* to = (u32*)(p.out + first + column);
 #pragma unroll
         for (int j = 0; j < DV / 8; j++)
-            if (PACKED || j * 8 < p.columns) to[j * 4] = pack(at(j, 0) * share, at(j, 1) * share);
+            if (PACKED || j * 8 < p.columns) to[j * 4] = to_f16x2(at(j, 0) * share, at(j, 1) * share);
     } else {
         long long line = ((long long)blockIdx.z * gridDim.y + blockIdx.y) * p.m + row;
         float2* to = (float2*)(p.partial + line * DV + column);
@@ -179,10 +200,9 @@ __device__ __forceinline__ void combine(const float* partial, const float* stats
         float4 value = __ldcg((const float4*)(partial + at * DV + column));
         float scale = power_of_two(part.x - top);
         total += part.y * scale;
-        sum.x += value.x * scale, sum.y += value.y * scale, sum.z += value.z * scale,
-            sum.w += value.w * scale;
+        add_scaled(sum, value, scale);
     }
     float share = 1.0f / total;
     *(uint2*)(out + (long long)batch * results.batch + (long long)row * results.row + column) =
-        make_uint2(pack(sum.x * share, sum.y * share), pack(sum.z * share, sum.w * share));
+        make_uint2(to_f16x2(sum.x * share, sum.y * share), to_f16x2(sum.z * share, sum.w * share));
 }

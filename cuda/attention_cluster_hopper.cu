@@ -44,6 +44,7 @@ zeros for queries and keys past an object's last. No row past the last is stored
 
 #include "ptx.cuh"
 #include "common.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
 #include "wgmma.cuh"
 #include "cluster.cuh"
@@ -51,25 +52,6 @@ zeros for queries and keys past an object's last. No row past the last is stored
 #include "attention_hopper.cuh"
 
 // ---- primitives (PTX ISA 8.0, sm_90) ----
-
-/// TMA load by one thread, of a matrix of several: as `tma_load`.
-template <bool SEVERAL>
-__device__ __forceinline__ void tma_load(u32 to, const TensorMap* map, i32 column, i32 row, i32 matrix,
-                                         u32 barrier, u32 blocks) {
-    if (SEVERAL)
-        asm volatile(
-            "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
-            " [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
-            "l"((u64)map), "r"(column), "r"(row), "r"(matrix), "r"(barrier), "h"((u16)blocks)
-            : "memory");
-    else
-        asm volatile(
-            "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
-            "[%0], [%1, {%2, %3, %4}], [%5];" ::
-                "r"(to),
-            "l"((u64)map), "r"(column), "r"(row), "r"(matrix), "r"(barrier)
-            : "memory");
-}
 
 /// The same number in all lanes, which the compiler then knows: a descriptor made of it takes no
 /// moves from lanes' registers.

@@ -124,20 +124,8 @@ struct AttentionWarpgroup {
             high[1] = fmaxf(high[1], fmaxf(scores[j * 4 + 2], scores[j * 4 + 3]));
         }
 #pragma unroll
-        for (int h = 0; h < 2; h++) {
-            high[h] = fmaxf(high[h], from_lane(high[h], 1));
-            high[h] = fmaxf(high[h], from_lane(high[h], 2)) * LOG2E;
-        }
-        bool rescale = any_lane(high[0] > row_max[0] + HEADROOM || high[1] > row_max[1] + HEADROOM);
-        if (rescale) {
-#pragma unroll
-            for (int h = 0; h < 2; h++) {
-                float next = fmaxf(row_max[h], high[h]);
-                scale[h] = power_of_two(row_max[h] - next);
-                row_max[h] = next;
-                row_sum[h] *= scale[h];
-            }
-        }
+        for (int h = 0; h < 2; h++) high[h] = most_of_lanes<1, 4>(high[h]) * LOG2E;
+        bool rescale = raise_maxima(high, row_max, row_sum, scale);
 #pragma unroll
         for (int j = 0; j < KEYS / 2; j++) {
             int h = j / 2 & 1;
@@ -156,7 +144,7 @@ struct AttentionWarpgroup {
         for (int step = 0; step < KEYS / 16; step++)
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                weights[step][i] = pack(scores[step * 8 + i * 2], scores[step * 8 + i * 2 + 1]);
+                weights[step][i] = to_f16x2(scores[step * 8 + i * 2], scores[step * 8 + i * 2 + 1]);
     }
 
     __device__ __forceinline__ void multiply_all(int group) {

@@ -4,31 +4,11 @@
 
 namespace {
 
-__device__ __forceinline__ float power_of_two(float x) {
-#ifdef __CUDA_ARCH__
-    float power;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
-    return power;
-#else
-    return exp2f(x);
-#endif
-}
-// The smaller magnitude of two; a NaN where x is one.
-__device__ __forceinline__ float magnitude_at_most(float x, float most) {
-#ifdef __CUDA_ARCH__
-    float least;
-    asm("min.NaN.f32 %0, %1, %2;" : "=f"(least) : "f"(fabsf(x)), "f"(most));
-    return least;
-#else
-    return x != x ? x : fminf(fabsf(x), most);
-#endif
-}
-
 // x Phi(x) = max(x, 0) - |x| Phi(-|x|), and Phi(-a) = 2^P(a): P is smooth, and so is known to 4e-6
 // of Phi up to a = 4, to 5e-5 up to 5.6 (f16 has 5e-4), with one polynomial where erf takes two and
 // loses the far side's digits. Beyond 6 the second term is nothing in f16.
 __device__ __forceinline__ float gelu(float x) {
-    const float a = magnitude_at_most(x, 6.0f);
+    const float a = smaller(fabsf(x), 6.0f);
     float p = -1.72471755e-06f;
     p = fmaf(p, a, 5.97912804e-05f);
     p = fmaf(p, a, -0.00091908063f);

@@ -16,7 +16,7 @@ The two warpgroups alternate between output tiles ("ping-pong" in CUTLASS): one 
 
 #include "ptx.cuh"
 #include "common.cuh"
-#include "f16x2.cuh"
+#include "arithmetic.cuh"
 #include "wgmma.cuh"
 #include "cluster.cuh"
 #include "tiles.cuh"

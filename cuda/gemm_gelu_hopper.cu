@@ -29,7 +29,7 @@ work at once are some rows of tiles of the output, so their tokens and all weigh
 
 #include "ptx.cuh"
 #include "common.cuh"
-#include "f16x2.cuh"
+#include "arithmetic.cuh"
 #include "gelu.cuh"
 #include "wgmma.cuh"
 #include "cluster.cuh"
@@ -38,11 +38,6 @@ work at once are some rows of tiles of the output, so their tokens and all weigh
 
 // ---- primitives (PTX ISA 8.0, sm_90a) ----
 
-__device__ __forceinline__ void store_shared_floats(u32 address, float4 x) {
-    asm volatile("st.shared.v4.f32 [%0], {%1,%2,%3,%4};" ::"r"(address), "f"(x.x), "f"(x.y), "f"(x.z),
-                 "f"(x.w)
-                 : "memory");
-}
 /// Waits for all threads of one warpgroup: named barrier 3, behind those of two that take turns.
 __device__ __forceinline__ void last_group_barrier() { asm volatile("bar.sync 3, 128;" ::: "memory"); }
 

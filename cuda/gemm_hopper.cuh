@@ -49,7 +49,7 @@ __device__ __forceinline__ int multiply_stages(const Gemm& gemm, Sums& sums, u32
 template <int TILE_N_, int STAGES_, int GROUPS>
 struct GemmTiles : OutputTiles<TILE_N_, STAGES_, 2, 1, 4, GROUPS * 4 * 16 * 128> {
     typedef OutputTiles<TILE_N_, STAGES_, 2, 1, 4, GROUPS * 4 * 16 * 128> Base;
-    using Base::descriptor, Base::shared, Base::lane, Base::warp;
+    using Base::shared, Base::lane, Base::warp;
     using Base::TILE_N, Base::WEIGHTS;
     static constexpr int THREADS = 128 * (1 + GROUPS);
     // 65536 registers: those that the loading warps do not need go to the others.
@@ -78,6 +78,8 @@ struct GemmTiles : OutputTiles<TILE_N_, STAGES_, 2, 1, 4, GROUPS * 4 * 16 * 128>
         cluster_barriers_known();
     }
 
+    // A member: without it NVRTC 12.2 gives other PTX.
+    __device__ __forceinline__ u64 descriptor(u32 address) const { return ::descriptor(address); }
     /// Issues the matmul of STEPS x 16 columns from this place in a stage on; without ADD the first
     /// replaces the sums. Nothing but `wgmma` between fence and commit: control flow there makes the
     /// compiler serialise them.

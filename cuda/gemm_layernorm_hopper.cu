@@ -36,7 +36,7 @@ parts, after their matmuls, and no other block reads it.
 */
 #include "ptx.cuh"
 #include "common.cuh"
-#include "f16x2.cuh"
+#include "arithmetic.cuh"
 #include "wgmma.cuh"
 #include "cluster.cuh"
 #include "tiles.cuh"
@@ -50,7 +50,7 @@ template <int N_, int TILE_N_, int STAGES_, int CLUSTER_M_, int CLUSTER_N_>
 struct GemmResidualLayerNorm
     : OutputTiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 8, norm_bytes(TILE_N_, CLUSTER_N_)> {
     typedef OutputTiles<TILE_N_, STAGES_, CLUSTER_M_, CLUSTER_N_, 8, norm_bytes(TILE_N_, CLUSTER_N_)> Base;
-    using Base::row_of, Base::chunks, Base::descriptor, Base::release;
+    using Base::row_of, Base::chunks, Base::release;
     using Base::shared, Base::m, Base::k, Base::tiles, Base::first, Base::step, Base::lane, Base::warp,
         Base::down, Base::across;
     using Base::TILE_N, Base::STAGES, Base::CLUSTER_N, Base::TILE_M, Base::TILE_K, Base::WEIGHTS,
@@ -88,12 +88,7 @@ struct GemmResidualLayerNorm
     /// Issues the matmul of STEPS x 16 columns of a stage; without ADD the first replaces the sums.
     template <int STEPS, int ADD>
     __device__ __forceinline__ void multiply(Sums& sums, u32 stage) const {
-        u64 a = descriptor(stage + group * 64 * 128), b = descriptor(stage + WEIGHTS);
-        settle(sums);
-        wgmma_fence();
-#pragma unroll
-        for (int i = 0; i < STEPS; i++) wgmma_ss(sums, a + i * 2, b + i * 2, i > 0 ? 1 : ADD);
-        wgmma_commit();
+        wgmma_steps<STEPS, ADD>(sums, descriptor(stage + group * 64 * 128), descriptor(stage + WEIGHTS));
     }
 
     /// The accumulators of the tile whose stages begin at this place in the order of all.
@@ -121,7 +116,7 @@ struct GemmResidualLayerNorm
 #pragma unroll
                 for (int j = 0; j < GROUPS; j++) {
                     float2 x = {0.0f, 0.0f};
-                    if (has(j)) x = load_two(from + j * 8);
+                    if (has(j)) x = load_written_pair(from + j * 8);
                     kept[j * 4 + r * 2] = x.x, kept[j * 4 + r * 2 + 1] = x.y;
                 }
             } else {
@@ -138,7 +133,7 @@ struct GemmResidualLayerNorm
     __device__ __forceinline__ void add(Sums& sums, const Sums& kept) const {
 #pragma unroll
         for (int j = 0; j < GROUPS; j++) {
-            const float2 bias = shared_two(vector_at(0, j));
+            const float2 bias = load_shared_pair(vector_at(0, j));
             float* sum = sums + j * 4;
             const float* more = kept + j * 4;
             sum[0] = sum[0] + bias.x + more[0], sum[1] = sum[1] + bias.y + more[1];
@@ -154,17 +149,12 @@ struct GemmResidualLayerNorm
             float* to = own_residual(row);
 #pragma unroll
             for (int j = 0; j < GROUPS; j++)
-                if (has(j)) store_two(to + j * 8, {sums[j * 4 + r * 2], sums[j * 4 + r * 2 + 1]});
+                if (has(j)) store_pair(to + j * 8, {sums[j * 4 + r * 2], sums[j * 4 + r * 2 + 1]});
         }
     }
 
     // ---- the norm ----
 
-    /// The sum of four lanes that have a row together.
-    __device__ __forceinline__ float of_row(float x) const {
-        x += float_from_lane(x, 1);
-        return x + float_from_lane(x, 2);
-    }
 
     /// Where the parts of this lane's first row come; `order`: the tile's number of the cluster's.
     __device__ __forceinline__ u32 parts_of(int order) const {
@@ -179,14 +169,14 @@ struct GemmResidualLayerNorm
             float sum = 0.0f, square = 0.0f;  // columns beyond the row are zeros
 #pragma unroll
             for (int j = 0; j < GROUPS; j++) sum += sums[j * 4 + r * 2] + sums[j * 4 + r * 2 + 1];
-            mean[r] = of_row(sum) * (has(GROUPS - 1) ? 1.0f / TILE_N : 1.0f / LAST);
+            mean[r] = sum_of_lanes<1, 4>(sum) * (has(GROUPS - 1) ? 1.0f / TILE_N : 1.0f / LAST);
 #pragma unroll
             for (int j = 0; j < GROUPS; j++) {
                 if (!has(j)) continue;
                 const float a = sums[j * 4 + r * 2] - mean[r], b = sums[j * 4 + r * 2 + 1] - mean[r];
                 square += a * a + b * b;
             }
-            squares[r] = of_row(square);
+            squares[r] = sum_of_lanes<1, 4>(square);
         }
         // One lane of four for each block.
         if (CLUSTER_N > 1 && (lane & 3) < CLUSTER_N) {
@@ -209,7 +199,8 @@ struct GemmResidualLayerNorm
                 float2 part[CLUSTER_N];
                 mean[r] = squares[r] = 0.0f;
 #pragma unroll
-                for (int i = 0; i < CLUSTER_N; i++) part[i] = shared_two(parts + i * PART_BYTES + r * 64);
+                for (int i = 0; i < CLUSTER_N; i++)
+                    part[i] = load_shared_pair(parts + i * PART_BYTES + r * 64);
 #pragma unroll
                 for (int i = 0; i < CLUSTER_N; i++)
                     mean[r] += part[i].x * ((float)(i < CLUSTER_N - 1 ? TILE_N : LAST) / N);
@@ -236,7 +227,8 @@ struct GemmResidualLayerNorm
             u32 halves[4];
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                const float2 weight = shared_two(vector_at(1, j + i)), bias = shared_two(vector_at(2, j + i));
+                const float2 weight = load_shared_pair(vector_at(1, j + i));
+                const float2 bias = load_shared_pair(vector_at(2, j + i));
                 const float* x = sums + (j + i) * 4;
                 halves[i * 2] = to_f16x2((x[0] - mean[0]) * scale[0] * weight.x + bias.x,
                                          (x[1] - mean[0]) * scale[0] * weight.y + bias.y);
@@ -283,16 +275,16 @@ struct GemmResidualLayerNorm
         for (int i = (int)threadIdx.x - 32; i < TILE_N; i += 96) {
             int column = across * TILE_N + i;
             bool inside = column < N;
-            put_shared(shared + VECTORS + i * 4, inside ? bias[column] : 0.0f);
-            put_shared(shared + VECTORS + (TILE_N + i) * 4, inside ? norm_weight[column] : 0.0f);
-            put_shared(shared + VECTORS + (2 * TILE_N + i) * 4, inside ? norm_bias[column] : 0.0f);
+            store_shared_float(shared + VECTORS + i * 4, inside ? bias[column] : 0.0f);
+            store_shared_float(shared + VECTORS + (TILE_N + i) * 4, inside ? norm_weight[column] : 0.0f);
+            store_shared_float(shared + VECTORS + (2 * TILE_N + i) * 4, inside ? norm_bias[column] : 0.0f);
         }
     }
 
     /// The weights behind: warps 1 to 3 of all blocks.
     __device__ __forceinline__ void fetch_ahead(const unsigned char* ahead, int lines) const {
         for (u32 line = blockIdx.x * 96 + threadIdx.x - 32; line < (u32)lines; line += gridDim.x * 96)
-            prefetch_far_line(ahead + (u64)line * 128);
+            prefetch(ahead + (u64)line * 128);
     }
 
     __device__ __forceinline__ void run(const TensorMap* tokens, const TensorMap* weights, const float* bias,

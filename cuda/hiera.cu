@@ -8,23 +8,11 @@
 // | hiera_gelu      | f16            | f16, in place  | 8 elements                    |
 // | hiera_max_pool  | f16 [4 S^2, N] | f32 [S^2, N]   | 8 columns of 2x2 tokens       |
 #include "common.cuh"
-#include "f16x2.cuh"
+#include "arithmetic.cuh"
 #include "gelu.cuh"
 #include "layernorm.cuh"
 
 namespace {
-
-// The greater of each half of two words.
-__device__ __forceinline__ u32 greater_halves(u32 a, u32 b) {
-#ifdef __CUDA_ARCH__
-    u32 word;
-    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(word) : "r"(a), "r"(b));
-    return word;
-#else
-    const float2 x = to_float2(a), y = to_float2(b);
-    return to_f16x2(x.x >= y.x ? x.x : y.x, x.y >= y.y ? x.y : y.y);
-#endif
-}
 
 // A launch without PDL: all earlier kernels have ended.
 struct Behind {

@@ -43,8 +43,8 @@ multiprocessor, and a quarter as many loads of weights.
 Grid: ceil(windows / 2). The windows must fill the map.
 */
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
-#include "f16x2.cuh"
 #include "gelu.cuh"
 #include "repvit.cuh"
 #include "hiera_block.cuh"
@@ -139,7 +139,7 @@ private:
 #pragma unroll
                     for (int n = 0; n < 2; n++)
                         store_shared_word(to + (m * 16 + i * 8) * pitch + n * 16,
-                                          pack(sums[m][n][i * 2], sums[m][n][i * 2 + 1]));
+                                          to_f16x2(sums[m][n][i * 2], sums[m][n][i * 2 + 1]));
         }
     }
 
@@ -193,7 +193,7 @@ private:
                         for (int i = 0; i < 2; i++) {
                             float low = (sums[0][n][i * 2] + sums[1][n][i * 2]) * share[i];
                             float high = (sums[0][n][i * 2 + 1] + sums[1][n][i * 2 + 1]) * share[i];
-                            store_shared_word(to + i * 8 * OWN_PITCH + n * 16, pack(low, high));
+                            store_shared_word(to + i * 8 * OWN_PITCH + n * 16, to_f16x2(low, high));
                         }
             }
         }
@@ -226,7 +226,7 @@ private:
 #pragma unroll
                         for (int i = 0; i < 2; i++)
                             left[m][n * 2 + i] =
-                                pack(gelu(hidden[m][n][i * 2]), gelu(hidden[m][n][i * 2 + 1]));
+                                to_f16x2(gelu(hidden[m][n][i * 2]), gelu(hidden[m][n][i * 2 + 1]));
 #pragma unroll
                         for (int i = 0; i < 4; i++) hidden[m][n][i] = next[m][n][i];
                     }

@@ -2,7 +2,7 @@
 What Hiera's fused kernels (hiera_block.cu, hiera_block_windows.cu, hiera_transition.cu) do besides
 attention and matmuls: the ring of weights, LayerNorm and softmax of rows, a warp's tokens.
 
-Needs ptx.cuh, attention.cuh, f16x2.cuh, gelu.cuh and repvit.cuh in front.
+Needs ptx.cuh, arithmetic.cuh, attention.cuh, gelu.cuh and repvit.cuh in front.
 */
 #pragma once
 
@@ -14,19 +14,6 @@ __device__ __forceinline__ float2 load_token(const float* from) {
     return *(const float2*)from;
 }
 __device__ __forceinline__ void store_token(float* to, float4 x) { *(float4*)to = x; }
-/// Four numbers of a norm or a bias. A load of constants may come in front of a barrier, this may not.
-__device__ __forceinline__ float4 load_behind_barrier(const float* from) {
-    float4 r;
-    asm volatile("ld.global.v4.f32 {%0,%1,%2,%3}, [%4];"
-                 : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w)
-                 : "l"(from)
-                 : "memory");
-    return r;
-}
-/// Asks the L2 cache for the 128 bytes around this address.
-__device__ __forceinline__ void prefetch(const void* from) {
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(from) : "memory");
-}
 
 // ---- tokens ----
 
@@ -123,9 +110,7 @@ __device__ __forceinline__ void normalize_rows(At x, Vector vector, Store store)
     }
 #pragma unroll
     for (int i = 0; i < EIGHTS; i++) {
-        mean[i] += from_lane(mean[i], 1);
-        mean[i] += from_lane(mean[i], 2);
-        mean[i] *= 1.0f / COLUMNS;
+        mean[i] = sum_of_lanes<1, 4>(mean[i]) * (1.0f / COLUMNS);
 #pragma unroll
         for (int j = 0; j < STEPS; j++)
 #pragma unroll
@@ -133,9 +118,7 @@ __device__ __forceinline__ void normalize_rows(At x, Vector vector, Store store)
                 float off = x(j, n / 2)[i * 2 + n % 2] - mean[i];
                 scale[i] = fmaf(off, off, scale[i]);
             }
-        scale[i] += from_lane(scale[i], 1);
-        scale[i] += from_lane(scale[i], 2);
-        scale[i] = reciprocal_root(scale[i] * (1.0f / COLUMNS) + NORM_EPSILON);
+        scale[i] = reciprocal_root(sum_of_lanes<1, 4>(scale[i]) * (1.0f / COLUMNS) + NORM_EPSILON);
         mean[i] *= -scale[i];
     }
 #pragma unroll
@@ -148,8 +131,8 @@ __device__ __forceinline__ void normalize_rows(At x, Vector vector, Store store)
             auto of = [&](int n, float times, float plus) {
                 return fmaf(fmaf(x(j, n / 2)[i * 2 + n % 2], scale[i], mean[i]), times, plus);
             };
-            words[i] = pack(of(0, weight.x, bias.x), of(1, weight.y, bias.y));
-            words[2 + i] = pack(of(2, weight.z, bias.z), of(3, weight.w, bias.w));
+            words[i] = to_f16x2(of(0, weight.x, bias.x), of(1, weight.y, bias.y));
+            words[2 + i] = to_f16x2(of(2, weight.z, bias.z), of(3, weight.w, bias.w));
         }
         store(j, words);
     }
@@ -166,18 +149,11 @@ __device__ __forceinline__ void softmax(const float (&scores)[EIGHTHS][4], u32 (
         float top = scores[0][i * 2], sum = 0.0f;
 #pragma unroll
         for (int j = 0; j < EIGHTHS; j++) top = fmaxf(top, fmaxf(scores[j][i * 2], scores[j][i * 2 + 1]));
-        top = fmaxf(top, from_lane(top, 1));
-        top = fmaxf(top, from_lane(top, 2)) * LOG2E;
+        top = most_of_lanes<1, 4>(top) * LOG2E;
 #pragma unroll
-        for (int j = 0; j < EIGHTHS; j++) {
-            float low = ::power_of_two(fmaf(scores[j][i * 2], LOG2E, -top));
-            float high = ::power_of_two(fmaf(scores[j][i * 2 + 1], LOG2E, -top));
-            sum += low + high;
-            weights[j / 2][(j & 1) * 2 + i] = pack(low, high);
-        }
-        sum += from_lane(sum, 1);
-        sum += from_lane(sum, 2);
-        share[i] = reciprocal(sum);
+        for (int j = 0; j < EIGHTHS; j++)
+            weights[j / 2][(j & 1) * 2 + i] = weights_of(scores[j], i, top, sum);
+        share[i] = reciprocal(sum_of_lanes<1, 4>(sum));
     }
 }
 
@@ -218,7 +194,7 @@ public:
                     const float* from = vectors + of * COLUMNS + j * TILE;
                     if (!IN_PAIRS) return load_floats(from);
                     if (of == 1 && j % 2 == 0) warp_barrier();
-                    return load_behind_barrier(from);
+                    return load_written_floats(from);
                 },
                 [&](int j, const u32(&words)[4]) { store_shared(own + (j * 2 + m) * 512, words); });
             // The other 16 come in front.

@@ -28,21 +28,11 @@ multiprocessors have work. A multiprocessor has registers for 8 warps; on an H20
 not faster than two of 4. The windows must fill the map.
 */
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
-#include "f16x2.cuh"
 #include "gelu.cuh"
 #include "repvit.cuh"
 #include "hiera_block.cuh"
-
-// ---- primitives ----
-
-/// An 8 x 8 matrix of halves, of which lane l has columns 2 (l % 4) and the next one of row l / 4,
-/// as its transpose.
-__device__ __forceinline__ u32 transposed(u32 matrix) {
-    u32 r;
-    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(r) : "r"(matrix));
-    return r;
-}
 
 // ---- block ----
 
@@ -58,7 +48,7 @@ __device__ __forceinline__ void to_left(u32 (&left)[4], const WindowSums& sums) 
 #pragma unroll
     for (int n = 0; n < 2; n++)
 #pragma unroll
-        for (int i = 0; i < 2; i++) left[n * 2 + i] = pack(sums[n][i * 2], sums[n][i * 2 + 1]);
+        for (int i = 0; i < 2; i++) left[n * 2 + i] = to_f16x2(sums[n][i * 2], sums[n][i * 2 + 1]);
 }
 
 /// Where a lane's first four columns of its first token lie, and how far below those of the other.
@@ -227,7 +217,7 @@ public:
                 [&](int of, int j) {
                     // In pairs, each behind a barrier: no registers for all of them at once.
                     if (of == 1 && j % 2 == 0) warp_barrier();
-                    return load_behind_barrier(vectors + of * COLUMNS + j * TILE);
+                    return load_written_floats(vectors + of * COLUMNS + j * TILE);
                 },
                 [&](int j, const u32(&words)[4]) {
 #pragma unroll

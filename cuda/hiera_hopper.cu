@@ -1,7 +1,8 @@
 // LayerNorm with programmatic dependent launch (PDL), for Hopper only: it begins before the
 // previous GEMM has ended. M, N, threads and rows of a warp as hiera_layernorm (hiera.cu).
+#include "ptx.cuh"
 #include "common.cuh"
-#include "f16x2.cuh"
+#include "arithmetic.cuh"
 #include "layernorm.cuh"
 #include "wgmma.cuh"
 
@@ -16,12 +17,7 @@ struct Early {
     /// No load through the read-only cache, and none before the wait, where the compiler may move
     /// loads of constants.
     static __device__ __forceinline__ float4 token(const float4* from) {
-        float4 r;
-        asm volatile("ld.global.v4.f32 {%0,%1,%2,%3}, [%4];"
-                     : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w)
-                     : "l"(from)
-                     : "memory");
-        return r;
+        return load_written_floats((const float*)from);
     }
 };
 

@@ -28,24 +28,10 @@ share the lines, and take units in turn.
 Grid: ceil(grid of tokens / 16) x ceil(grid of tokens / lines of a block).
 */
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
-#include "f16x2.cuh"
 #include "gelu.cuh"
 #include "repvit.cuh"
-
-// ---- primitives (PTX ISA 7.4, sm_80) ----
-
-/// Asks the L2 cache for the 128 bytes around this address.
-__device__ __forceinline__ void prefetch(const void* from) {
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(from) : "memory");
-}
-/// c[16x8] += a[16x8] b[8x8], `a` the first two words.
-__device__ __forceinline__ void multiply_add_eight(float (&c)[4], const u32 (&a)[4], u32 b) {
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 "
-        "{%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(b));
-}
 
 // ---- stem ----
 

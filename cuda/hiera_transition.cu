@@ -49,8 +49,8 @@ windows, which run there at once.
 Grid: ceil(windows / 4). The windows must fill the map.
 */
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
-#include "f16x2.cuh"
 #include "gelu.cuh"
 #include "repvit.cuh"
 #include "hiera_block.cuh"
@@ -133,7 +133,7 @@ private:
                     most[e] = fmaxf(fmaxf(sums[0][n][at], sums[1][n][at]),
                                     fmaxf(sums[2][n][at], sums[3][n][at]));
                 }
-                words[n * 2 + i] = pack(most[0] + bias.x, most[1] + bias.y);
+                words[n * 2 + i] = to_f16x2(most[0] + bias.x, most[1] + bias.y);
             }
         }
     }
@@ -169,8 +169,8 @@ private:
             for (int m = 0; m < CELL; m++)
 #pragma unroll
                 for (int i = 0; i < 2; i++) {
-                    u32 low = pack(sums[m][0][i * 2], sums[m][0][i * 2 + 1]);
-                    u32 high = pack(sums[m][1][i * 2], sums[m][1][i * 2 + 1]);
+                    u32 low = to_f16x2(sums[m][0][i * 2], sums[m][0][i * 2 + 1]);
+                    u32 high = to_f16x2(sums[m][1][i * 2], sums[m][1][i * 2 + 1]);
                     // The keys of both are the second eight columns; the rest is 0.
                     if (HALF) low = both ? high : low, high = both ? 0 : high;
                     multiply_add(scores[m * 2 + i], words, low, high);
@@ -206,13 +206,14 @@ private:
                 float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
                 for (int m = 0; m < CELL; m++)
-                    multiply_add(sums, weights[m], pack(values[m][0][n * 2], values[m][0][n * 2 + 1]),
-                                 pack(values[m][1][n * 2], values[m][1][n * 2 + 1]));
+                    multiply_add(sums, weights[m], to_f16x2(values[m][0][n * 2], values[m][0][n * 2 + 1]),
+                                 to_f16x2(values[m][1][n * 2], values[m][1][n * 2 + 1]));
                 float2 bias = bias_of(unit, n);
 #pragma unroll
                 for (int i = 0; i < 2; i++)
                     words[n * 2 + i] =
-                        pack(fmaf(sums[i * 2], share[i], bias.x), fmaf(sums[i * 2 + 1], share[i], bias.y));
+                        to_f16x2(fmaf(sums[i * 2], share[i], bias.x),
+                                 fmaf(sums[i * 2 + 1], share[i], bias.y));
             }
             if (HALF && tile == WHOLE) {  // half of a step, which two heads share
                 to = attended + (HEADS * WHOLE + head / 2) * FRAGMENTS;

@@ -62,16 +62,14 @@ __device__ __forceinline__ void gather(const GatherProblem& p, GatherShared& sha
         float before = top;
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++) top = fmaxf(top, stats[i].x);
-#pragma unroll
-        for (int mask = 4; mask < 32; mask *= 2) top = fmaxf(top, from_lane(top, mask));
+        top = most_of_lanes<4, 32>(top);
         float kept = power_of_two((before - top) * LOG2E);
         total *= kept, sum.x *= kept, sum.y *= kept, sum.z *= kept, sum.w *= kept;
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++) {
             float scale = power_of_two((stats[i].x - top) * LOG2E);
             total += stats[i].y * scale;
-            sum.x += values[i].x * scale, sum.y += values[i].y * scale, sum.z += values[i].z * scale,
-                sum.w += values[i].w * scale;
+            add_scaled(sum, values[i], scale);
         }
         if (next >= p.tiles) break;
         load(next);

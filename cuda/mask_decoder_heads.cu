@@ -16,6 +16,7 @@ A block has 64 columns of a layer and asks for all of their weights at once, 256
 saves registers, asks for a few words, waits for them, and asks for the next ones.)
 */
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
 
 // ---- heads ----
@@ -106,11 +107,6 @@ struct Output {
         return sum;
     }
 };
-__device__ __forceinline__ float sum_of_lanes(float x) {
-#pragma unroll
-    for (int mask = 1; mask < 32; mask *= 2) x += from_lane(x, mask);
-    return x;
-}
 
 struct AnswerProblem {
     const float *rows, *score_weight, *iou_weight, *hyper_weight, *pointer_weight, *no_pointer;
@@ -150,7 +146,7 @@ __device__ __forceinline__ void answer(const AnswerProblem& p, AnswerShared& sha
 #pragma unroll
     for (int i = 0; i < 2; i++) ((float4*)shared.rows[0])[threadIdx.x + i * HEAD_THREADS] = rows[i];
     block_barrier();
-    float decides = sum_of_lanes(own.part(shared.rows[warp < MASKS ? 1 : 0], lane)) + own.bias;
+    float decides = sum_of_lanes<1, 32>(own.part(shared.rows[warp < MASKS ? 1 : 0], lane)) + own.bias;
     if (warp < MASKS && p.probable) decides = 1.0f / (1.0f + power_of_two(-decides * LOG2E));
     if (lane == 0 && warp <= MASKS) (warp < MASKS ? shared.ious[warp] : shared.score) = decides;
     float shares[MASKS];
@@ -165,7 +161,7 @@ __device__ __forceinline__ void answer(const AnswerProblem& p, AnswerShared& sha
         float other = shared.ious[i];
         if (other > iou) best = i, iou = other, part = shares[i], bias = vectors[i].bias;
     }
-    part = sum_of_lanes(part) + bias;
+    part = sum_of_lanes<1, 32>(part) + bias;
     if (lane == 0) p.vector[of_vector] = part;
     if (blockIdx.x == 0 && threadIdx.x == 0) p.iou[0] = iou, p.score[0] = score;
     if (blockIdx.x == 0 && threadIdx.x < MASKS) p.ious[threadIdx.x] = shared.ious[threadIdx.x];
@@ -173,7 +169,7 @@ __device__ __forceinline__ void answer(const AnswerProblem& p, AnswerShared& sha
     load_row(values, shared.rows[2 + MASKS + best]);
     float y = product.run(values, shared.sums) + pointer_bias;
     float kept = score > 0.0f ? y : none;
-    if (threadIdx.x < PART) p.pointer[column + threadIdx.x] = (f16)pack(kept, kept);
+    if (threadIdx.x < PART) p.pointer[column + threadIdx.x] = (f16)to_f16x2(kept, kept);
 }
 
 // ---- instances ----

@@ -44,24 +44,9 @@ a block does by itself bounds it.
 Grid: `x` = tiles; one-dimensional.
 */
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
 #include "mask_decoder_image.cuh"
-
-// ---- primitives ----
-
-/// c[16x8] += a[16x8] b[8x8].
-__device__ __forceinline__ void multiply_add_eight(float (&c)[4], u32 a0, u32 a1, u32 b) {
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a0), "r"(a1), "r"(b));
-}
-__device__ __forceinline__ void load_pair(float& first, float& second, const float* from) {
-    asm volatile("ld.global.nc.v2.f32 {%0,%1}, [%2];" : "=f"(first), "=f"(second) : "l"(from));
-}
-
-/// Of what an earlier launch of this frame wrote.
-__device__ __forceinline__ void load_written_pair(float& first, float& second, const float* from) {
-    asm volatile("ld.global.v2.f32 {%0,%1}, [%2];" : "=f"(first), "=f"(second) : "l"(from) : "memory");
-}
 
 // ---- attention ----
 
@@ -78,13 +63,6 @@ struct WriteProblem {
     f16* y;                      // [tokens, 256]; may be x
     int tokens;
 };
-
-/// Two rows' units as the left factor of both products of a step, and a unit as the right one.
-__device__ __forceinline__ void multiply_step(float (&c)[4], const u32 (&upper)[4], const u32 (&lower)[4],
-                                              const u32 (&b)[4], int half) {
-    u32 a[4] = {upper[half * 2], lower[half * 2], upper[half * 2 + 1], lower[half * 2 + 1]};
-    multiply_add(c, a, b[half * 2], b[half * 2 + 1]);
-}
 
 /// The tile's attention to the tokens. A warp has 16 image tokens, a lane two rows of a fragment.
 struct ImageWrite {
@@ -154,7 +132,7 @@ struct ImageWrite {
                 float share = reciprocal(sum);
 #pragma unroll
                 for (int m = 0; m < 4; m++)
-                    shares[half][token][m] = pack(weights[2 * m] * share, weights[2 * m + 1] * share);
+                    shares[half][token][m] = to_f16x2(weights[2 * m] * share, weights[2 * m + 1] * share);
             }
     }
 
@@ -182,8 +160,10 @@ struct ImageWrite {
                 for (int n = 0; n < 4; n++)
                     multiply_step(result[i + n], shares[k >> 1][0], shares[k >> 1][1], b[n][k >> 1], k & 1);
 #pragma unroll
-            for (int n = 0; n < 4; n++)
-                multiply_add_eight(result[i + n], x[n >> 1][(n & 1) * 2], x[n >> 1][(n & 1) * 2 + 1], one);
+            for (int n = 0; n < 4; n++) {
+                u32 a[4] = {x[n >> 1][(n & 1) * 2], x[n >> 1][(n & 1) * 2 + 1]};
+                multiply_add_eight(result[i + n], a, one);
+            }
         }
     }
 
@@ -197,7 +177,7 @@ struct ImageWrite {
             for (int k = 0; k < 4; k++) sums[k >> 1][k & 1] += result[i][k];
 #pragma unroll
         for (int token = 0; token < 2; token++)
-            shift[token] = quad_sum(sums[token][0] + sums[token][1]) * (-1.0f / IMAGE_WIDTH);
+            shift[token] = sum_of_lanes<1, 4>(sums[token][0] + sums[token][1]) * (-1.0f / IMAGE_WIDTH);
 #pragma unroll
         for (int i = 0; i < EIGHTS; i++)
 #pragma unroll
@@ -208,7 +188,8 @@ struct ImageWrite {
 #pragma unroll
         for (int token = 0; token < 2; token++) {
             scale[token] = reciprocal_root(
-                quad_sum(squares[token][0] + squares[token][1]) * (1.0f / IMAGE_WIDTH) + NORM_EPSILON);
+                sum_of_lanes<1, 4>(squares[token][0] + squares[token][1]) * (1.0f / IMAGE_WIDTH) +
+                NORM_EPSILON);
             shift[token] *= scale[token];
         }
         u32 to = of.shared + unit_at<ROW>(of.warp * 16 + of.group, 0) + of.part * 4,
@@ -222,7 +203,7 @@ struct ImageWrite {
                 float first = fmaf(result[i][2 * token], scale[token], shift[token]);
                 float second = fmaf(result[i][2 * token + 1], scale[token], shift[token]);
                 store_shared_word((to ^ ((i & 7) * 16)) + (i >> 3) * 128 + token * 8 * ROW,
-                                  pack(fmaf(first, weight.x, bias.x), fmaf(second, weight.y, bias.y)));
+                                  to_f16x2(fmaf(first, weight.x, bias.x), fmaf(second, weight.y, bias.y)));
             }
         }
     }
@@ -232,7 +213,7 @@ struct ImageWrite {
         u32 places[16][4];
 #pragma unroll
         for (int i = 0; i < 16; i++)
-            load_tokens(places[i], p.pe + ImageLane::offset(of.warp * 16 + i, p.tokens) + of.lane * 8);
+            load_line(places[i], p.pe + ImageLane::offset(of.warp * 16 + i, p.tokens) + of.lane * 8);
 #pragma unroll
         for (int i = 0; i < 16; i++) {
             int row = of.warp * 16 + i, token = blockIdx.x * IMAGE_TILE + row;
@@ -254,16 +235,17 @@ struct ImageWrite {
         u32 placed[2 * STEPS][4];
         float scores[8][4];
         float2 norm[2];
-        load_pair(norm[0].x, norm[0].y, p.norm_weight + threadIdx.x * 2);
-        load_pair(norm[1].x, norm[1].y, p.norm_bias + threadIdx.x * 2);
+        norm[0] = load_pair(p.norm_weight + threadIdx.x * 2);
+        norm[1] = load_pair(p.norm_bias + threadIdx.x * 2);
         auto before = [&] {
             dependent_wait();
             dependent_launch();
             // Little things first: behind what waits for the tile they would come late.
 #pragma unroll
-            for (int i = 0; i < 8; i++)
-                load_written_pair(scores[i][0], scores[i][1],
-                                  p.key_bias + (i >> 2) * 32 + of.part * 8 + (i & 3) * 2);
+            for (int i = 0; i < 8; i++) {
+                float2 bias = load_written_pair(p.key_bias + (i >> 2) * 32 + of.part * 8 + (i & 3) * 2);
+                scores[i][0] = bias.x, scores[i][1] = bias.y;
+            }
         };
         of.fetch(p.x, p.pe, p.tokens, placed, before, [&] { fetch(p, of); });
 #pragma unroll
@@ -272,7 +254,10 @@ struct ImageWrite {
         block_barrier();  // K is there
         score(placed, scores, of);
 #pragma unroll
-        for (int i = 0; i < EIGHTS; i++) load_pair(result[i][0], result[i][1], p.bias + i * 8 + of.part * 2);
+        for (int i = 0; i < EIGHTS; i++) {
+            float2 bias = load_pair(p.bias + i * 8 + of.part * 2);
+            result[i][0] = bias.x, result[i][1] = bias.y;
+        }
         weigh(scores);
 #pragma unroll
         for (int i = 0; i < EIGHTS; i++) result[i][2] = result[i][0], result[i][3] = result[i][1];

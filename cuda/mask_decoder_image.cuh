@@ -13,13 +13,6 @@ __device__ __forceinline__ void load_weights(u32 (&r)[4], const f16* from) {
     asm volatile("ld.global.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "l"(from) : "memory");
 }
-/// 16 bytes of image tokens or positions, which the block may need again.
-__device__ __forceinline__ void load_tokens(u32 (&r)[4], const f16* from) {
-    asm volatile("ld.global.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "l"(from)
-                 : "memory");
-}
 
 // ---- attention ----
 
@@ -43,12 +36,6 @@ struct ReadProblem {
     float *sums, *parts;         // [tiles, 64, 2], [tiles, 8, 128]
     int tokens;
 };
-
-/// Of the four lanes that share a row.
-__device__ __forceinline__ float quad_sum(float x) {
-    x += from_lane(x, 1);
-    return x + from_lane(x, 2);
-}
 
 /// Units of 16 bytes change places inside 128 bytes, by their row: eight rows' units of a column
 /// are in eight places, and so are four units of two rows, an even one and the next.
@@ -93,11 +80,11 @@ struct ImageLane {
             lower = offset(warp * 16 + 8 + group, tokens) + part * 8;
 #pragma unroll
         for (int i = 0; i < 2 * STEPS; i++)
-            load_tokens(placed[i], pe + (i & 1 ? lower : upper) + (i >> 1) * 32);
+            load_line(placed[i], pe + (i & 1 ? lower : upper) + (i >> 1) * 32);
         before();
 #pragma unroll
         for (int i = 0; i < 2 * STEPS; i++)
-            load_tokens(own[i], x + (i & 1 ? lower : upper) + (i >> 1) * 32);
+            load_line(own[i], x + (i & 1 ? lower : upper) + (i >> 1) * 32);
         meanwhile();
         // Nothing that was asked for above is asked for later.
         warp_barrier();
@@ -207,8 +194,7 @@ struct ImageRead {
 #pragma unroll
         for (int a = 0; a < 2; a++) {
             top[a] = fmaxf(tops[a][0], tops[a][1]);
-            top[a] = fmaxf(top[a], from_lane(top[a], 1));
-            top[a] = fmaxf(top[a], from_lane(top[a], 2));
+            top[a] = most_of_lanes<1, 4>(top[a]);
             behind[a] = -top[a] * LOG2E;
         }
 #pragma unroll
@@ -222,16 +208,16 @@ struct ImageRead {
                     float low = power_of_two(fmaf(scores[i + n][2 * a], LOG2E, behind[a]));
                     float next = power_of_two(fmaf(scores[i + n][2 * a + 1], LOG2E, behind[a]));
                     sums[a][0] += low, sums[a][1] += next;
-                    shares[n] = pack(low, next);
-                    factor[2 * n] = pack(v[i + n][0], v[i + n][1]),
-                               factor[2 * n + 1] = pack(v[i + n][2], v[i + n][3]);
+                    shares[n] = to_f16x2(low, next);
+                    factor[2 * n] = to_f16x2(v[i + n][0], v[i + n][1]),
+                               factor[2 * n + 1] = to_f16x2(v[i + n][2], v[i + n][3]);
                 }
                 multiply_add(products[a], factor, shares[0], shares[1]);
             }
 #pragma unroll
         for (int a = 0; a < 2; a++) {
             int head = of.warp * 2 + a;
-            float sum = quad_sum(sums[a][0] + sums[a][1]);
+            float sum = sum_of_lanes<1, 4>(sums[a][0] + sums[a][1]);
             if (of.part == 0)
                 ((float2*)p.sums)[(blockIdx.x * TOKENS + head) * TOKENS + of.group] =
                     make_float2(top[a], sum);

@@ -22,16 +22,10 @@ to a multiprocessor is enough: ptxas, left alone, saves registers, asks for a fe
 them, and asks for the next ones.
 */
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
-#include "f16x2.cuh"
 #include "mask_decoder_tokens.cuh"
 #include "mask_decoder_combine.cuh"
-
-// ---- primitives ----
-
-/// A zero that is known behind a barrier only. ptxas moves no loads across a barrier, but what
-/// depends on them it does: not what this is added to.
-__device__ __forceinline__ float zero_behind_barrier() { return (float)__syncthreads_or(0); }
 
 // ---- steps ----
 
@@ -94,7 +88,7 @@ class Fold {
         dependent_launch();
         sum.load(p.sum + warp * WIDTH + lane * 8);
         // The weights are to be on their way before anything waits for the sum.
-        float zero = zero_behind_barrier();
+        float zero = (float)zero_behind_barrier();
 #pragma unroll
         for (int i = 0; i < 8; i++) sum.at[i] += zero;
         Eight y = normalized(sum, weight, bias);
@@ -132,9 +126,7 @@ public:
         block_barrier();
         float4 k = shared.parts.sum<2>(lane, 0), v = shared.parts.sum<2>(lane, 2);
         keys.store(p.keys, head, warp, lane, k);
-        float s = (k.x * b.x + k.y * b.y) + (k.z * b.z + k.w * b.w);
-        s += from_lane(s, 1);
-        s += from_lane(s, 2);
+        float s = sum_of_lanes<1, 4>((k.x * b.x + k.y * b.y) + (k.z * b.z + k.w * b.w));
         if (warp == 0 && part == 0) p.scores_bias[head * TOKENS + (lane >> 2)] = s;
         // Here tokens are B: a token's columns of V lie 128 bytes apart, a column's tokens side by
         // side.
@@ -147,7 +139,7 @@ public:
             multiply_add(sums, a, high[0], high[1]);
             multiply_add(sums, a, rest[0], rest[1]);
             u32* to = (u32*)(p.values + (warp * 32 + i * 16 + (lane >> 2)) * ROWS + head * TOKENS) + part;
-            to[0] = pack(sums[0], sums[1]), to[8 * ROWS / 2] = pack(sums[2], sums[3]);
+            to[0] = to_f16x2(sums[0], sums[1]), to[8 * ROWS / 2] = to_f16x2(sums[2], sums[3]);
         }
     }
 
@@ -181,14 +173,9 @@ public:
         q[0].add(q[1]), k[0].add(k[1]);
 #pragma unroll
         for (int i = 0; i < 8; i++) score += q[0].at[i] * k[0].at[i];
-        score += from_lane(score, 1);
-        score += from_lane(score, 2);
-        float top = score;
-#pragma unroll
-        for (int mask = 4; mask < 32; mask *= 2) top = fmaxf(top, from_lane(top, mask));
-        float share = power_of_two((score - top) * LOG2E), total = share;
-#pragma unroll
-        for (int mask = 4; mask < 32; mask *= 2) total += from_lane(total, mask);
+        score = sum_of_lanes<1, 4>(score);
+        float top = most_of_lanes<4, 32>(score);
+        float share = power_of_two((score - top) * LOG2E), total = sum_of_lanes<4, 32>(share);
         // The values of this lane's key, columns part, part + 4, ...: then summed over the keys,
         // each lane keeping one column.
         float sums[8];

@@ -6,7 +6,7 @@ sixteen rows of A, eight are the tokens rounded to halves and eight are what tha
 instruction has 22 bits of eight tokens. The order of the columns that are summed over is up to the
 kernel: a lane has eight in a row, 16 bytes of a weight. A token beyond 65504 becomes a NaN.
 
-Needs attention.cuh and f16x2.cuh in front.
+Needs arithmetic.cuh and attention.cuh in front.
 */
 #pragma once
 
@@ -50,12 +50,7 @@ __device__ __forceinline__ Eight normalized(const Eight& x, const Eight& weight,
           squares = 0.0f;
 #pragma unroll
     for (int i = 0; i < 8; i++) squares += (x.at[i] - mean) * (x.at[i] - mean);
-#pragma unroll
-    for (int mask = 1; mask < 32; mask *= 2) {
-        float other = from_lane(mean, mask), more = from_lane(squares, mask), apart = other - mean;
-        mean = (mean + other) * 0.5f;
-        squares = (squares + more) + apart * apart * (mask * 4.0f);
-    }
+    merge_moments<32, 8>(mean, squares);
     float scale = rsqrtf(squares * (1.0f / WIDTH) + TOKEN_EPSILON);
     Eight y;
 #pragma unroll
@@ -65,9 +60,9 @@ __device__ __forceinline__ Eight normalized(const Eight& x, const Eight& weight,
 
 /// Two floats as halves, and what these leave as halves.
 __device__ __forceinline__ void split(float a, float b, u32& high, u32& rest) {
-    high = pack(a, b);
+    high = to_f16x2(a, b);
     float2 rounded = to_float2(high);
-    rest = pack(a - rounded.x, b - rounded.y);
+    rest = to_f16x2(a - rounded.x, b - rounded.y);
 }
 
 /// Eight columns of token lane / 4, as A of two instructions.
@@ -230,7 +225,8 @@ struct Folded {
         multiply_turned(sums, a, rows);
         Eight y = columns_of(sums);
         ((uint4*)(to + (head * TOKENS + (lane >> 2)) * WIDTH + warp * QUAD_COLUMNS))[lane & 3] = make_uint4(
-            pack(y.at[0], y.at[1]), pack(y.at[2], y.at[3]), pack(y.at[4], y.at[5]), pack(y.at[6], y.at[7]));
+            to_f16x2(y.at[0], y.at[1]), to_f16x2(y.at[2], y.at[3]), to_f16x2(y.at[4], y.at[5]),
+            to_f16x2(y.at[6], y.at[7]));
     }
 };
 

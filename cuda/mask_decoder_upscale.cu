@@ -38,27 +38,12 @@ Grid: `x` = tiles of 64 tokens, `y` = the first convolution's (dy, dx).
 */
 
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
-#include "f16x2.cuh"
 #include "gelu.cuh"
 
 // ---- primitives ----
 
-/// 16 bytes of shared memory.
-__device__ __forceinline__ uint4 shared_unit(u32 address) {
-    uint4 r;
-    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w)
-                 : "r"(address));
-    return r;
-}
-__device__ __forceinline__ float4 shared_floats(u32 address) {
-    float4 r;
-    asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
-                 : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w)
-                 : "r"(address));
-    return r;
-}
 /// One of two. NVRTC makes branches of `?:`, with shuffles inside them.
 __device__ __forceinline__ u32 either(bool second, u32 a, u32 b) {
     u32 r;
@@ -66,9 +51,6 @@ __device__ __forceinline__ u32 either(bool second, u32 a, u32 b) {
         : "=r"(r)
         : "r"(a), "r"(b), "r"((u32)second));
     return r;
-}
-__device__ __forceinline__ void store_two(float* to, float first, float second) {
-    asm volatile("st.global.v2.f32 [%0], {%1,%2};" ::"l"(to), "f"(first), "f"(second) : "memory");
 }
 
 // ---- attention ----
@@ -194,7 +176,7 @@ private:
     __device__ __forceinline__ void load_vector(float (&to)[8], int line) const {
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            float4 four = shared_floats(shared + line * ROW_BYTES + part * 32 + i * 16);
+            float4 four = load_shared_floats(shared + line * ROW_BYTES + part * 32 + i * 16);
             to[i * 4] = four.x, to[i * 4 + 1] = four.y, to[i * 4 + 2] = four.z, to[i * 4 + 3] = four.w;
         }
     }
@@ -229,10 +211,6 @@ private:
         }
     }
 
-    __device__ __forceinline__ static float sum_of_quad(float x) {
-        x += from_lane(x, 1);
-        return x + from_lane(x, 2);
-    }
     /// hr1, the norm and the activation, in place.
     __device__ __forceinline__ void finish_first() {
         float roots[2];
@@ -247,7 +225,7 @@ private:
                     x += to_float2((of == 0 ? near[j][i].x : near[j][i].y) >> right * 16).x;
                     mean += x;
                 }
-            mean = sum_of_quad(mean) * (1.0f / FIRST);
+            mean = sum_of_lanes<1, 4>(mean) * (1.0f / FIRST);
 #pragma unroll
             for (int j = 0; j < 8; j++)
 #pragma unroll
@@ -256,7 +234,7 @@ private:
                     x -= mean;
                     squares = fmaf(x, x, squares);
                 }
-            roots[of] = reciprocal_root(fmaf(sum_of_quad(squares), 1.0f / FIRST, NORM_EPSILON));
+            roots[of] = reciprocal_root(fmaf(sum_of_lanes<1, 4>(squares), 1.0f / FIRST, NORM_EPSILON));
         }
 #pragma unroll
         for (int half = 0; half < 2; half++) {
@@ -309,7 +287,7 @@ public:
 #pragma unroll
             for (int i = 0; i < 4; i++)
                 first[k][i] =
-                    pack(sums[k * 2 + (i >> 1)][(i & 1) * 2], sums[k * 2 + (i >> 1)][(i & 1) * 2 + 1]);
+                    to_f16x2(sums[k * 2 + (i >> 1)][(i & 1) * 2], sums[k * 2 + (i >> 1)][(i & 1) * 2 + 1]);
         float bias[8], vector[8];
         load_vector(bias, 4), load_vector(vector, 5);
         float logits[2][2][2];  // of a row of pixels, a token, a pixel
@@ -372,7 +350,7 @@ private:
         }
         if (!there) return;
         float* to = p.low + (row + (lower ? 1 : 0)) * side + column + (second ? 4 : 0) + right * 2;
-        store_two(to, either(present, NO_OBJECT, own[0]), either(present, NO_OBJECT, own[1]));
+        store_pair(to, make_float2(either(present, NO_OBJECT, own[0]), either(present, NO_OBJECT, own[1])));
     }
 };
 

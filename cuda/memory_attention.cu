@@ -32,8 +32,8 @@ Tokens past the last are the last one, and are not stored.
 Grid: ceil(T / tile) x parts of the columns; 1 of memory_attention_norm.
 */
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
-#include "f16x2.cuh"
 #include "gelu.cuh"
 #include "repvit.cuh"
 #include "memory_attention.cuh"
@@ -131,13 +131,9 @@ class Projection {
         for (; channel < COLUMNS;
              channel += CHANNELS, from += CHANNELS * tokens, to += CHANNELS * CHANNEL * 2) {
             uint2 a = load_halves(p.x + from), b = load_halves(p.added + from);
-            store_shared_word(to, sum_of(a.x, b.x));
-            store_shared_word(to + 4, sum_of(a.y, b.y));
+            store_shared_word(to, sum_of_halves(a.x, b.x));
+            store_shared_word(to + 4, sum_of_halves(a.y, b.y));
         }
-    }
-    __device__ __forceinline__ static u32 sum_of(u32 a, u32 b) {
-        float2 one = to_float2(a), other = to_float2(b);
-        return to_f16x2(one.x + other.x, one.y + other.y);
     }
     /// Columns 2 lane + 64 i and the next of two tokens, from words of a channel's two tokens. Half
     /// of the lanes read the second column first, so that all read other banks.
@@ -165,7 +161,8 @@ class Projection {
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 if (p.source != FEATURES) x[r][i] = shared_word(shared + word_of(row + r, i));
-                if (p.source == SUMS) x[r][i] = sum_of(x[r][i], shared_word(behind + word_of(row + r, i)));
+                if (p.source == SUMS)
+                    x[r][i] = sum_of_halves(x[r][i], shared_word(behind + word_of(row + r, i)));
                 values[i] = to_float2(x[r][i]);
             }
             int token = first + row + r;

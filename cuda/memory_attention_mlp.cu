@@ -24,8 +24,8 @@ Rows past the last are zeros, and are not stored. Columns are whole tiles, the d
 Grid: ceil(R / 128) x C / tile.
 */
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
-#include "f16x2.cuh"
 #include "gelu.cuh"
 #include "repvit.cuh"
 

@@ -50,7 +50,7 @@ Grid: ceil(T / 64) clusters of 2 blocks.
 */
 #include "ptx.cuh"
 #include "common.cuh"
-#include "f16x2.cuh"
+#include "arithmetic.cuh"
 #include "wgmma.cuh"
 #include "cluster.cuh"
 #include "tiles.cuh"
@@ -104,15 +104,11 @@ class HopperProjection {
     /// A thread's bias, which goes to shared memory behind the norm: nobody waits for it.
     __device__ __forceinline__ float load_bias(const ProjectProblem& p) const {
         int unit = at_most(group, units - 1);
-        return weight_float(p.bias + column_of(unit) + warp / 2 * PARTNER + warp % 2 * 32 + lane);
+        return load_float(p.bias + column_of(unit) + warp / 2 * PARTNER + warp % 2 * 32 + lane);
     }
 
     // ---- norm ----
 
-    __device__ __forceinline__ static u32 sum_of(u32 a, u32 b) {
-        float2 one = to_float2(a), other = to_float2(b);
-        return to_f16x2(one.x + other.x, one.y + other.y);
-    }
     __device__ __forceinline__ int row_of(int i) const {
         return (group * 4 + warp) * OWN + i + (JOINS ? (int)rank * (PROJECT_TOKENS / PROJECT_CLUSTER) : 0);
     }
@@ -142,8 +138,8 @@ class HopperProjection {
 #pragma unroll
         for (int i = 0; i < TIMES; i++, channel += AT_ONCE)
             store_shared_halves(shared + channel * 128 + (chunk ^ (channel / 8 & 15)) * 8,
-                                make_uint2(sum_of(features[i].x, positions[i].x),
-                                           sum_of(features[i].y, positions[i].y)));
+                                make_uint2(sum_of_halves(features[i].x, positions[i].x),
+                                           sum_of_halves(features[i].y, positions[i].y)));
         block_barrier();
 #pragma unroll
         for (int j = 0; j < 4; j++) {
@@ -172,7 +168,7 @@ class HopperProjection {
 #pragma unroll
         for (int i = 0; i < OWN; i++)
 #pragma unroll
-            for (int j = 0; j < 4; j++) x[i][j] = sum_of(x[i][j], added[i][j]);
+            for (int j = 0; j < 4; j++) x[i][j] = sum_of_halves(x[i][j], added[i][j]);
     }
 
     /// Adds up each number over the lanes; all of them at a time, for a shuffle takes long.
@@ -180,15 +176,15 @@ class HopperProjection {
 #pragma unroll
         for (int mask = 1; mask < 32; mask *= 2)
 #pragma unroll
-            for (int i = 0; i < OWN; i++) x[i] += float_from_lane(x[i], mask);
+            for (int i = 0; i < OWN; i++) x[i] += from_lane(x[i], mask);
     }
     /// Stores normalised tokens as left factors, with JOINS in the peer too.
     __device__ __forceinline__ void normalize(Rows& x, const ProjectProblem& p) const {
         float weight[8], bias[8];
 #pragma unroll
         for (int j = 0; j < 8; j += 4) {
-            float4 w = weight_floats(p.norm_weight + lane * 8 + j);
-            float4 b = weight_floats(p.norm_bias + lane * 8 + j);
+            float4 w = load_floats(p.norm_weight + lane * 8 + j);
+            float4 b = load_floats(p.norm_bias + lane * 8 + j);
             weight[j] = w.x, weight[j + 1] = w.y, weight[j + 2] = w.z, weight[j + 3] = w.w;
             bias[j] = b.x, bias[j + 1] = b.y, bias[j + 2] = b.z, bias[j + 3] = b.w;
         }
@@ -242,18 +238,13 @@ class HopperProjection {
 
     // ---- products ----
 
-    /// Issues 64 columns of tokens times those of the unit's weights. Nothing but `wgmma` between
-    /// fence and commit: control flow there makes the compiler serialise them.
+    /// Issues 64 columns of tokens times those of the unit's weights.
     template <int ADD>
     __device__ __forceinline__ void multiply(Sums& sums, int part) const {
         int stage = group * PARTS + part;
         barrier_wait(shared + FULL + part * 8, 0);
-        u64 a = descriptor(shared + part * TILE), b = descriptor(shared + WEIGHTS + stage * STAGE);
-        settle(sums);
-        wgmma_fence();
-#pragma unroll
-        for (int i = 0; i < 4; i++) wgmma_ss(sums, a + i * 2, b + i * 2, i > 0 ? 1 : ADD);
-        wgmma_commit();
+        wgmma_steps<4, ADD>(sums, descriptor(shared + part * TILE),
+                            descriptor(shared + WEIGHTS + stage * STAGE));
     }
     /// Cosines and sines of this lane's columns of two tokens: all columns of a unit turn with the
     /// same coordinate.
@@ -265,7 +256,7 @@ class HopperProjection {
             int place = (from + group) % UNITS_OF_SECTION == 0 ? token - row * p.grid : row;
             const float* of = p.turns + place * SPAN * 2 + (lane & 3) * 4;
 #pragma unroll
-            for (int j = 0; j < SPAN / 8; j++) turns[h][j] = weight_floats(of + j * 16);
+            for (int j = 0; j < SPAN / 8; j++) turns[h][j] = load_floats(of + j * 16);
         }
     }
     __device__ __forceinline__ static void turn(float& low, float& high, float cosine, float sine) {
@@ -282,8 +273,8 @@ class HopperProjection {
             u32 words[2][4];
 #pragma unroll
             for (int e = 0; e < 2; e++) {
-                float2 one = shared_two(biases + (j + e) * 32);
-                float2 other = shared_two(biases + (j + e) * 32 + SPAN * 4);
+                float2 one = load_shared_pair(biases + (j + e) * 32);
+                float2 other = load_shared_pair(biases + (j + e) * 32 + SPAN * 4);
 #pragma unroll
                 for (int h = 0; h < 2; h++) {
                     const float *of = sums + (j + e) * 4 + h * 2, *partner = of + SPAN / 2;
@@ -334,7 +325,7 @@ public:
         Rows x;
         normalize(x, p);
         if constexpr (JOINS) {
-            if (group < units) put_shared(shared + BIASES + (int)threadIdx.x * 4, bias);
+            if (group < units) store_shared_float(shared + BIASES + (int)threadIdx.x * 4, bias);
             copies_publish_to_peers();
             cluster_release();
             store_sums(x, p);
@@ -343,7 +334,7 @@ public:
         } else {
             copies_publish();
             store_sums(x, p);
-            if (group < units) put_shared(shared + BIASES + (int)threadIdx.x * 4, bias);
+            if (group < units) store_shared_float(shared + BIASES + (int)threadIdx.x * 4, bias);
             block_barrier();
         }
         // 65536 registers: those of the last warpgroup go to the others.

@@ -2,62 +2,20 @@
 What memory_attention_project_hopper.cu reads and tells its peers by, its sizes, and how it joins the
 parts of an attention (attention.cuh).
 
-Needs ptx.cuh, common.cuh, f16x2.cuh, wgmma.cuh, cluster.cuh and tiles.cuh in front.
+Needs ptx.cuh, common.cuh, arithmetic.cuh, wgmma.cuh, cluster.cuh and tiles.cuh in front.
 */
 #pragma once
 
 // ---- primitives (PTX ISA 8.0, sm_90) ----
 
-__device__ __forceinline__ void block_barrier() { __syncthreads(); }
 /// Waits for all threads of a warpgroup: named barrier 0 is the block's.
 __device__ __forceinline__ void group_barrier(int group) {
     asm volatile("bar.sync %0, 128;" ::"r"(1 + group) : "memory");
-}
-// Of weights alone. Asked for where they stand, so that they are there when they are used.
-__device__ __forceinline__ float weight_float(const float* from) {
-    float r;
-    asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(r) : "l"(from));
-    return r;
-}
-__device__ __forceinline__ float4 weight_floats(const float* from) {
-    float4 r;
-    asm volatile("ld.global.nc.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w)
-                 : "l"(from));
-    return r;
 }
 __device__ __forceinline__ uint2 weight_halves(const u16* from) {
     uint2 r;
     asm volatile("ld.global.nc.v2.u32 {%0,%1}, [%2];" : "=r"(r.x), "=r"(r.y) : "l"(from));
     return r;
-}
-// Halves that an earlier kernel wrote, four or eight.
-__device__ __forceinline__ uint2 load_halves(const u16* from) {
-    uint2 r;
-    asm volatile("ld.global.v2.u32 {%0,%1}, [%2];" : "=r"(r.x), "=r"(r.y) : "l"(from) : "memory");
-    return r;
-}
-__device__ __forceinline__ uint4 load_unit(const u16* from) {
-    uint4 r;
-    asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "l"(from) : "memory");
-    return r;
-}
-__device__ __forceinline__ uint2 shared_halves(u32 address) {
-    uint2 r;
-    asm volatile("ld.shared.v2.u32 {%0,%1}, [%2];" : "=r"(r.x), "=r"(r.y) : "r"(address) : "memory");
-    return r;
-}
-__device__ __forceinline__ void store_shared_halves(u32 address, uint2 x) {
-    asm volatile("st.shared.v2.u32 [%0], {%1,%2};" ::"r"(address), "r"(x.x), "r"(x.y) : "memory");
-}
-/// 2 to the x; subnormal results are 0.
-__device__ __forceinline__ float power_of_two(float x) {
-    float r;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-    return r;
-}
-__device__ __forceinline__ u32 word_from_lane(u32 x, int mask) {
-    return __shfl_xor_sync(0xffffffffu, x, mask);
 }
 __device__ __forceinline__ void store_peer_unit(u32 there, const u32 (&x)[4]) {
     asm volatile("st.shared::cluster.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(there), "r"(x[0]), "r"(x[1]),
@@ -160,10 +118,7 @@ __device__ __forceinline__ void join(u32 (&joined)[OWN][4], const float* partial
                 float scale = power_of_two(stat[i][t].x - top[t]);
                 total[t] += stat[i][t].y * scale;
 #pragma unroll
-                for (int j = 0; j < 2; j++) {
-                    float4 &to = sum[t][j], of = value[i][t][j];
-                    to.x += of.x * scale, to.y += of.y * scale, to.z += of.z * scale, to.w += of.w * scale;
-                }
+                for (int j = 0; j < 2; j++) add_scaled(sum[t][j], value[i][t][j], scale);
             }
         from += PARTS_AHEAD;
         if (from >= parts) break;
@@ -179,7 +134,7 @@ __device__ __forceinline__ void join(u32 (&joined)[OWN][4], const float* partial
             words[j][1] = to_f16x2(sum[t][j].z * share, sum[t][j].w * share);
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            u32 came = word_from_lane(odd ? words[0][i] : words[1][i], 1);
+            u32 came = from_lane(odd ? words[0][i] : words[1][i], 1);
             joined[t][i] = odd ? came : words[0][i], joined[t][2 + i] = odd ? words[1][i] : came;
         }
     }

@@ -30,22 +30,10 @@ Tokens past the last are the last one, and are not stored.
 Grid: ceil(T / tile).
 */
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
-#include "f16x2.cuh"
 #include "repvit.cuh"
 #include "memory_attention.cuh"
-
-// ---- primitives ----
-
-/// Four floats that no launch writes, asked for before the previous kernel has ended (repvit.cuh).
-__device__ __forceinline__ float4 load_floats_early(const float* from) {
-    float4 r;
-    asm volatile("ld.global.v4.f32 {%0,%1,%2,%3}, [%4];"
-                 : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w)
-                 : "l"(from)
-                 : "memory");
-    return r;
-}
 
 // ---- tail ----
 
@@ -112,16 +100,15 @@ class Tail {
         for (int from = 0;; load(from)) {
 #pragma unroll
             for (int i = 0; i < PARTS_AHEAD; i++) {
-                float scale = ::power_of_two(stat[i].x - top);
+                float scale = power_of_two(stat[i].x - top);
                 total += stat[i].y * scale;
-                sum.x += value[i].x * scale, sum.y += value[i].y * scale, sum.z += value[i].z * scale,
-                    sum.w += value[i].w * scale;
+                add_scaled(sum, value[i], scale);
             }
             from += PARTS_AHEAD;
             if (from >= p.parts) break;
         }
         float share = 1.0f / total;
-        return make_uint2(pack(sum.x * share, sum.y * share), pack(sum.z * share, sum.w * share));
+        return make_uint2(to_f16x2(sum.x * share, sum.y * share), to_f16x2(sum.z * share, sum.w * share));
     }
 
     /// The warp's tokens: their sums, and norms of these. A lane has columns 4 lane to 4 lane + 3 of
@@ -164,13 +151,13 @@ public:
         u32 weights[STEPS][4];
 #pragma unroll
         for (int i = 0; i < STEPS; i++)
-            load_weights_early(weights[i], p.weight + (warp * STEPS + i) * PACKED + lane * 8);
-        float4 bias = load_floats_early(p.bias + own);
+            load_written(weights[i], p.weight + (warp * STEPS + i) * PACKED + lane * 8);
+        float4 bias = load_written_floats(p.bias + own);
         float2 norm_weight[4], norm_bias[4];
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            float4 w = load_floats_early(p.norm_weight + i * PARTNER + lane * 4);
-            float4 b = load_floats_early(p.norm_bias + i * PARTNER + lane * 4);
+            float4 w = load_written_floats(p.norm_weight + i * PARTNER + lane * 4);
+            float4 b = load_written_floats(p.norm_bias + i * PARTNER + lane * 4);
             norm_weight[i * 2] = make_float2(w.x, w.y), norm_weight[i * 2 + 1] = make_float2(w.z, w.w);
             norm_bias[i * 2] = make_float2(b.x, b.y), norm_bias[i * 2 + 1] = make_float2(b.z, b.w);
         }

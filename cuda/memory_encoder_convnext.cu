@@ -41,8 +41,8 @@ before it stores any: x may be where the sum goes.
 Grid: memory_encoder_dwconv7x7 ceil(grid / 8) x ceil(grid / 4); the others ceil(tokens / 32).
 */
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
-#include "f16x2.cuh"
 #include "gelu.cuh"
 #include "memory_encoder_convnext.cuh"
 
@@ -276,10 +276,10 @@ class Mix {
         for (int m = 0; m < 2; m++)
 #pragma unroll
             for (int i = 0; i < 2; i++)
-                store(m * 16 + i * 8 + group, make_uint4(pack(sums[m][0][i * 2], sums[m][0][i * 2 + 1]),
-                                                         pack(sums[m][1][i * 2], sums[m][1][i * 2 + 1]),
-                                                         pack(sums[m][2][i * 2], sums[m][2][i * 2 + 1]),
-                                                         pack(sums[m][3][i * 2], sums[m][3][i * 2 + 1])));
+                store(m * 16 + i * 8 + group, make_uint4(to_f16x2(sums[m][0][i * 2], sums[m][0][i * 2 + 1]),
+                                                         to_f16x2(sums[m][1][i * 2], sums[m][1][i * 2 + 1]),
+                                                         to_f16x2(sums[m][2][i * 2], sums[m][2][i * 2 + 1]),
+                                                         to_f16x2(sums[m][3][i * 2], sums[m][3][i * 2 + 1])));
     }
 
     /// The sums' product with the memories' weight, whose two steps are the last of the ring.
@@ -290,7 +290,8 @@ class Mix {
         block_barrier();  // nobody needs the hidden columns
         u32 to = shared + (warp >> 1) * 128;
         each_unit([&](int row, uint4 unit) {
-            store_shared_unit(to + row * ROW + (((warp & 1) * 64 + part * 16) ^ turned(row)), unit);
+            u32 words[4] = {unit.x, unit.y, unit.z, unit.w};
+            store_shared(to + row * ROW + (((warp & 1) * 64 + part * 16) ^ turned(row)), words);
         });
         block_barrier();
         load_left();
@@ -302,7 +303,8 @@ class Mix {
             for (int i = 0; i < 2; i++) {
                 int at = token(m * 16 + i * 8 + group);
                 if (at < p.tokens)
-                    *(u32*)(p.memory + at * MEMORY + column) = pack(result[m][i * 2], result[m][i * 2 + 1]);
+                    *(u32*)(p.memory + at * MEMORY + column) =
+                        to_f16x2(result[m][i * 2], result[m][i * 2 + 1]);
             }
     }
 

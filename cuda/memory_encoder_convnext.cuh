@@ -11,51 +11,9 @@ By count, of an H200 at 1024 pixels: 1600 instructions of each of 16 warps, 3.7 
 measured with empty caches), and 120 KB a block of pixels and taps, which come meanwhile. Other
 blocks read what a block does: y is not x.
 
-Needs attention.cuh and f16x2.cuh in front.
+Needs arithmetic.cuh and attention.cuh in front.
 */
 #pragma once
-
-// ---- primitives ----
-
-__device__ __forceinline__ float4 shared_floats(u32 address) {
-    float4 r;
-    asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
-                 : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w)
-                 : "r"(address)
-                 : "memory");
-    return r;
-}
-__device__ __forceinline__ void store_shared_unit(u32 address, uint4 unit) {
-    asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(unit.x), "r"(unit.y),
-                 "r"(unit.z), "r"(unit.w)
-                 : "memory");
-}
-/// Asked for where it stands: no such load moves to where what it brings is used.
-__device__ __forceinline__ float2 load_pair(const float* from) {
-    float2 r;
-    asm volatile("ld.global.nc.v2.f32 {%0,%1}, [%2];" : "=f"(r.x), "=f"(r.y) : "l"(from));
-    return r;
-}
-__device__ __forceinline__ float4 load_floats(const float* from) {
-    float4 r;
-    asm volatile("ld.global.nc.v4.f32 {%0,%1,%2,%3}, [%4];"
-                 : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w)
-                 : "l"(from));
-    return r;
-}
-__device__ __forceinline__ uint4 load_unit(const f16* from) {
-    uint4 r;
-    asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w)
-                 : "l"(from)
-                 : "memory");
-    return r;
-}
-__device__ __forceinline__ void store_unit(f16* to, uint4 unit) {
-    asm volatile("st.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(to), "r"(unit.x), "r"(unit.y), "r"(unit.z),
-                 "r"(unit.w)
-                 : "memory");
-}
 
 // ---- blocks ----
 
@@ -150,28 +108,25 @@ class Spread {
         float mean = 0.0f, square = 0.0f;
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            at[i] = shared_floats(shared + (pixel * WIDTH + i * (WIDTH / 2) + lane * 4) * 4);
+            at[i] = load_shared_floats(shared + (pixel * WIDTH + i * (WIDTH / 2) + lane * 4) * 4);
             mean += (at[i].x + at[i].y) + (at[i].z + at[i].w);
         }
-#pragma unroll
-        for (int mask = 1; mask < 32; mask *= 2) mean += from_lane(mean, mask);
+        mean = sum_of_lanes<1, 32>(mean);
         mean *= 1.0f / WIDTH;
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             at[i].x -= mean, at[i].y -= mean, at[i].z -= mean, at[i].w -= mean;
             square += (at[i].x * at[i].x + at[i].y * at[i].y) + (at[i].z * at[i].z + at[i].w * at[i].w);
         }
-#pragma unroll
-        for (int mask = 1; mask < 32; mask *= 2) square += from_lane(square, mask);
-        float scale = rsqrtf(square * (1.0f / WIDTH) + BLOCK_EPSILON);
+        float scale = rsqrtf(sum_of_lanes<1, 32>(square) * (1.0f / WIDTH) + BLOCK_EPSILON);
         if (y >= p.grid || x >= p.grid) return;
 #pragma unroll
         for (int i = 0; i < 2; i++)
             *(uint2*)(p.y + (y * p.grid + x) * WIDTH + i * (WIDTH / 2) + lane * 4) =
-                make_uint2(pack(fmaf(at[i].x * scale, weight[i].x, bias[i].x),
-                                fmaf(at[i].y * scale, weight[i].y, bias[i].y)),
-                           pack(fmaf(at[i].z * scale, weight[i].z, bias[i].z),
-                                fmaf(at[i].w * scale, weight[i].w, bias[i].w)));
+                make_uint2(to_f16x2(fmaf(at[i].x * scale, weight[i].x, bias[i].x),
+                                    fmaf(at[i].y * scale, weight[i].y, bias[i].y)),
+                           to_f16x2(fmaf(at[i].z * scale, weight[i].z, bias[i].z),
+                                    fmaf(at[i].w * scale, weight[i].w, bias[i].w)));
     }
 
 public:

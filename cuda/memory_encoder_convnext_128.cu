@@ -26,8 +26,8 @@ does so first: x may be where the sum goes.
 Grid: ceil(tokens / 128).
 */
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
-#include "f16x2.cuh"
 #include "gelu.cuh"
 #include "memory_encoder_convnext.cuh"
 
@@ -152,7 +152,7 @@ class Tile128Mlp {
         for (int h = 0; h < 2; h++)
             if (first + h * 8 < p.tokens)
                 *(u32*)(p.out + (first + h * 8) * COLUMNS + column + part * 2) =
-                    pack(result[h * 2], result[h * 2 + 1]);
+                    to_f16x2(result[h * 2], result[h * 2 + 1]);
     }
 
     /// The sums' product with the memories' weight, which is in `stage`.
@@ -162,7 +162,7 @@ class Tile128Mlp {
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 const float* pair = sums[2 * k + (i >> 1)] + (i & 1) * 2;
-                left[k][i] = pack(pair[0], pair[1]);
+                left[k][i] = to_f16x2(pair[0], pair[1]);
             }
         bool there = !(*p.score <= 0.0f);
 #pragma unroll 1

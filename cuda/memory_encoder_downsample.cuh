@@ -4,28 +4,12 @@ in common with the first two.
 */
 #pragma once
 
-// ---- primitives ----
-
-__device__ __forceinline__ float4 shared_floats(u32 address) {
-    float4 r;
-    asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
-                 : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w)
-                 : "r"(address)
-                 : "memory");
-    return r;
-}
-
 // ---- attention ----
 
 constexpr float NORM_EPSILON = 1e-6f;
 // Pixels of a block's result, of both kernels: 16 are the rows of an `mma`.
 constexpr int ACROSS = 16, DOWN = 8;
 
-/// Of the four lanes that share a row.
-__device__ __forceinline__ float quad_sum(float x) {
-    x += from_lane(x, 1);
-    return x + from_lane(x, 2);
-}
 __device__ __forceinline__ int lane_of() { return threadIdx.x & 31; }
 
 /// Everything a launch of memory_encoder_mask_downsample is given.
@@ -117,8 +101,8 @@ private:
     __device__ __forceinline__ void load_vector(float (&to)[16], int vector) const {
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            float4 four = shared_floats(shared + VECTORS + vector * (CHANNELS * 4) + (i >> 1) * 128 +
-                                        (lane_of() & 3) * 32 + (i & 1) * 16);
+            float4 four = load_shared_floats(shared + VECTORS + vector * (CHANNELS * 4) + (i >> 1) * 128 +
+                                             (lane_of() & 3) * 32 + (i & 1) * 16);
             to[i * 4] = four.x, to[i * 4 + 1] = four.y, to[i * 4 + 2] = four.z, to[i * 4 + 3] = four.w;
         }
     }
@@ -155,7 +139,8 @@ private:
 #pragma unroll
             for (int k = 0; k < 4; k++) means[k >> 1][k & 1] += sums[k >> 1][i >> 1][(k & 1) * 2 + (i & 1)];
 #pragma unroll
-        for (int k = 0; k < 4; k++) means[k >> 1][k & 1] = quad_sum(means[k >> 1][k & 1]) * (1.0f / CHANNELS);
+        for (int k = 0; k < 4; k++)
+            means[k >> 1][k & 1] = sum_of_lanes<1, 4>(means[k >> 1][k & 1]) * (1.0f / CHANNELS);
 #pragma unroll
         for (int i = 0; i < 16; i++)
 #pragma unroll
@@ -167,7 +152,8 @@ private:
 #pragma unroll
         for (int k = 0; k < 4; k++)
             roots[k >> 1][k & 1] =
-                reciprocal_root_ftz(fmaf(quad_sum(squares[k >> 1][k & 1]), 1.0f / CHANNELS, NORM_EPSILON));
+                reciprocal_root_ftz(fmaf(sum_of_lanes<1, 4>(squares[k >> 1][k & 1]), 1.0f / CHANNELS,
+                                         NORM_EPSILON));
     }
     /// Norm, activation and store of a pixel.
     __device__ __forceinline__ void finish(const WidenProblem& p, const float (&weight)[16],
@@ -180,7 +166,7 @@ private:
             const float* of = &sums[row][i][half * 2];
             float first = fmaf(of[0] * root, weight[2 * i], bias[2 * i]),
                   second = fmaf(of[1] * root, weight[2 * i + 1], bias[2 * i + 1]);
-            words[i] = pack(gelu(first), gelu(second));
+            words[i] = to_f16x2(gelu(first), gelu(second));
         }
         if (x >= side || y >= side) return;
         uint4* to = (uint4*)(p.wide + (y * side + x) * CHANNELS) + (lane_of() & 3);

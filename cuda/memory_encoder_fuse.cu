@@ -39,19 +39,9 @@ ldmatrix, whose rows can be any channels.
 Grid: `x` = tiles of 16 tokens in a row, `y` = rows of the grid / 2.
 */
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
-#include "f16x2.cuh"
 #include "gelu.cuh"
-
-// ---- primitives ----
-
-__device__ __forceinline__ void store_shared_pair(u32 address, float first, float second) {
-    asm volatile("st.shared.v2.f32 [%0], {%1,%2};" ::"r"(address), "f"(first), "f"(second) : "memory");
-}
-__device__ __forceinline__ void store_unit(f16* to, const u32 (&r)[4]) {
-    asm volatile("st.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(to), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
-                 : "memory");
-}
 
 // ---- attention ----
 
@@ -263,16 +253,10 @@ class Join {
                     float off = of[i >> 1][half * 2 + (i & 1)] - mean;
                     squares = fmaf(off, off, squares);
                 }
-#pragma unroll
-                for (int mask = 1; mask < 4; mask *= 2) {
-                    float other = from_lane(mean, mask), more = from_lane(squares, mask),
-                          apart = other - mean;
-                    mean = (mean + other) * 0.5f;
-                    squares = (squares + more) + apart * apart * (mask * 4.0f);
-                }
+                merge_moments<4, 8>(mean, squares);
                 // The quad's lanes have the same.
                 u32 to = shared + STATISTICS + (down * ACROSS + half * 8 + group) * STATISTIC + warp * 8;
-                store_shared_pair(to, mean, squares);
+                store_shared_pair(to, make_float2(mean, squares));
             }
     }
     /// Norm and GELU, to shared memory: of a row odd tokens' units are swapped by fours.
@@ -302,8 +286,8 @@ class Join {
                 for (int i = 0; i < 4; i++) {
                     float first = (sums[down][i][half * 2] - mean) * scale,
                           second = (sums[down][i][half * 2 + 1] - mean) * scale;
-                    unit[i] = pack(gelu(fmaf(first, weight[i * 2], bias[i * 2])),
-                                   gelu(fmaf(second, weight[i * 2 + 1], bias[i * 2 + 1])));
+                    unit[i] = to_f16x2(gelu(fmaf(first, weight[i * 2], bias[i * 2])),
+                                       gelu(fmaf(second, weight[i * 2 + 1], bias[i * 2 + 1])));
                 }
                 store_shared(shared + token * ROW + (column * 2 ^ (token & 1) << 6), unit);
             }
@@ -345,8 +329,10 @@ class Join {
                 u32 unit[4];
 #pragma unroll
                 for (int i = 0; i < 4; i++)
-                    unit[i] = pack(sums[down][i][half * 2], sums[down][i][half * 2 + 1]);
-                if (x < p.grid) store_unit(p.x + (y * p.grid + x) * COLUMNS + column, unit);
+                    unit[i] = to_f16x2(sums[down][i][half * 2], sums[down][i][half * 2 + 1]);
+                if (x < p.grid)
+                    store_unit(p.x + (y * p.grid + x) * COLUMNS + column,
+                               make_uint4(unit[0], unit[1], unit[2], unit[3]));
             }
     }
 

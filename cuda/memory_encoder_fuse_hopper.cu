@@ -32,7 +32,7 @@ Grid: T / 64 clusters of 2 blocks.
 */
 #include "ptx.cuh"
 #include "common.cuh"
-#include "f16x2.cuh"
+#include "arithmetic.cuh"
 #include "gelu.cuh"
 #include "wgmma.cuh"
 #include "cluster.cuh"
@@ -40,21 +40,6 @@ Grid: T / 64 clusters of 2 blocks.
 
 // ---- primitives (PTX ISA 8.0, sm_90a) ----
 
-// Of weights alone. Asked for where it stands.
-__device__ __forceinline__ float2 weight_two(const float* from) {
-    float2 r;
-    asm volatile("ld.global.nc.v2.f32 {%0,%1}, [%2];" : "=f"(r.x), "=f"(r.y) : "l"(from));
-    return r;
-}
-/// TMA load to both blocks, as `tma_load`, of a box of one of several matrices.
-__device__ __forceinline__ void load_pixels_of(u32 to, const TensorMap* map, i32 column, i32 row, i32 matrix,
-                                               u32 barrier, u32 blocks) {
-    asm volatile(
-        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
-        " [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
-        "l"((u64)map), "r"(column), "r"(row), "r"(matrix), "r"(barrier), "h"((u16)blocks)
-        : "memory");
-}
 /// Copies published bytes to the same address of block `rank`, whose barrier counts them.
 __device__ __forceinline__ void send_bytes(u32 from, u32 bytes, u32 barrier, u32 rank) {
     asm volatile("{ .reg .b32 there, counter; mapa.shared::cluster.u32 there, %0, %3; "
@@ -158,7 +143,7 @@ class HopperFuse {
         int dy = step / 3, dx = step % 3;
         for (int at = 0; at < BROUGHT; at += p.run) {
             int token = first + own + at, y = token / p.grid, x = token - y * p.grid;
-            load_pixels_of(to + at * 128, p.wide, dx == 1 ? 0 : DEPTH, dx == 0 ? x - 1 : x, 2 * y + dy - 1,
+            tma_load<true>(to + at * 128, p.wide, dx == 1 ? 0 : DEPTH, dx == 0 ? x - 1 : x, 2 * y + dy - 1,
                            full(step), BOTH);
         }
     }
@@ -182,7 +167,7 @@ class HopperFuse {
     template <int N>
     __device__ __forceinline__ void columns(float2 (&to)[N], const float* of) const {
 #pragma unroll
-        for (int j = 0; j < N; j++) to[j] = weight_two(of + j * 8 + (lane & 3) * 2);
+        for (int j = 0; j < N; j++) to[j] = load_pair(of + j * 8 + (lane & 3) * 2);
     }
     template <int N>
     __device__ __forceinline__ static void begin(float (&sums)[N], const float2 (&bias)[N / 4]) {
@@ -192,17 +177,12 @@ class HopperFuse {
     __device__ __forceinline__ void release(int step) const {
         if (lane < FUSE_CLUSTER) barrier_arrive_at(empty(step), (u32)lane);
     }
-    /// Only `wgmma` between fence and commit: control flow there makes the compiler serialise them.
     __device__ __forceinline__ void convolve(Sums& sums) const {
 #pragma unroll
         for (int step = 0; step < TAPS; step++) {
             barrier_wait(full(step), 0);
-            u64 a = descriptor(slot_of(step)), b = descriptor(slot_of(step) + TILE + group * (SPAN * 128));
-            settle(sums);
-            wgmma_fence();
-#pragma unroll
-            for (int i = 0; i < 4; i++) wgmma_ss(sums, a + i * 2, b + i * 2, 1);
-            wgmma_commit();
+            wgmma_steps<4, 1>(sums, descriptor(slot_of(step)),
+                              descriptor(slot_of(step) + TILE + group * (SPAN * 128)));
             if (step == 0) continue;
             wgmma_wait<1>();
             release(step - 1);
@@ -226,13 +206,7 @@ class HopperFuse {
                 float off = sums[j / 2 * 4 + h * 2 + j % 2] - mean;
                 square = fmaf(off, off, square);
             }
-#pragma unroll
-            for (int mask = 1; mask < 4; mask *= 2) {
-                float other = float_from_lane(mean, mask), more = float_from_lane(square, mask),
-                      apart = other - mean;
-                mean = (mean + other) * 0.5f;
-                square = (square + more) + apart * apart * (mask * (SPAN / 8.0f));
-            }
+            merge_moments<4, SPAN / 4>(mean, square);
             means[h] = mean, squares[h] = square;
         }
         int h = lane & 1, row = warp * 16 + h * 8 + (lane >> 2);
@@ -313,12 +287,8 @@ class HopperFuse {
             int step = TAPS + PARTS + at, span = span_of(at);
             barrier_wait(full(step), 0);
             barrier_wait_for_peers(hidden_full(span), 0);
-            u64 a = descriptor(shared + HIDDEN + span * TILE), b = descriptor(slot_of(step) + TILE);
-            settle(sums);
-            wgmma_fence();
-#pragma unroll
-            for (int i = 0; i < 4; i++) wgmma_ss(sums, a + i * 2, b + i * 2, 1);
-            wgmma_commit();
+            wgmma_steps<4, 1>(sums, descriptor(shared + HIDDEN + span * TILE),
+                              descriptor(slot_of(step) + TILE));
         }
         wgmma_wait<0>();
         settle(sums);

@@ -46,8 +46,8 @@ the next.
 Grid: `x` = tiles across, `y` = tiles down, of each kernel's result.
 */
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
-#include "f16x2.cuh"
 #include "gelu.cuh"
 #include "memory_encoder_downsample.cuh"
 #include "memory_encoder_mask.cuh"

@@ -8,51 +8,15 @@ Include memory_encoder_downsample.cuh first.
 
 // ---- primitives ----
 
-/// The smaller one; a NaN where either is.
-__device__ __forceinline__ float smaller(float a, float b) {
-    float r;
-    asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
-    return r;
-}
-__device__ __forceinline__ float exponential_of_two(float x) {
-    float r;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-    return r;
-}
-/// As if others could write it (no `.nc`): so no load moves behind a barrier or another one, to
-/// where it is used.
-__device__ __forceinline__ float load_float(const float* from) {
+/// As those of ptx.cuh: no load moves behind a barrier or another one, to where it is used.
+__device__ __forceinline__ float load_written_float(const float* from) {
     float r;
     asm volatile("ld.global.f32 %0, [%1];" : "=f"(r) : "l"(from) : "memory");
     return r;
 }
-__device__ __forceinline__ void store_word(u32 address, u32 word) {
-    asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(word) : "memory");
-}
-__device__ __forceinline__ uint4 shared_unit(u32 address) {
-    uint4 r;
-    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w)
-                 : "r"(address)
-                 : "memory");
-    return r;
-}
-__device__ __forceinline__ float2 shared_pair(u32 address) {
-    float2 r;
-    asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];" : "=f"(r.x), "=f"(r.y) : "r"(address) : "memory");
-    return r;
-}
-__device__ __forceinline__ void store_float(u32 address, float x) {
-    asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(x) : "memory");
-}
-/// Two words side by side, of lanes that may be some of a warp.
-__device__ __forceinline__ void store_words(u32 address, u32 first, u32 second) {
-    asm volatile("st.shared.v2.u32 [%0], {%1,%2};" ::"r"(address), "r"(first), "r"(second) : "memory");
-}
 
 // ---- convolutions ----
 
-constexpr float TO_POWER_OF_TWO = 1.4426950408889634f;
 constexpr float FURTHEST = 60.0f;  // power of two in a sigmoid's divisor, two of which have a product
 
 __device__ __forceinline__ int inside(int at, int last) {
@@ -121,7 +85,7 @@ private:
         for (int i = 0; i < 3; i++) {
             int row = inside(y + i - 1, side - 1) * side;
 #pragma unroll
-            for (int k = 0; k < 3; k++) low[i][k] = load_float(p.low + (u32)(row + columns[k]));
+            for (int k = 0; k < 3; k++) low[i][k] = load_written_float(p.low + (u32)(row + columns[k]));
         }
     }
 
@@ -135,7 +99,8 @@ private:
     }
     __device__ __forceinline__ void store_second(const float2 (&weights)[2]) const {
         u32 to = shared + WEIGHT2 + (warp >> 1) * 512 + lane * 16 + (warp & 1) * 8;
-        store_words(to, pack(weights[0].x, weights[0].y), pack(weights[1].x, weights[1].y));
+        store_shared_halves(to, make_uint2(to_f16x2(weights[0].x, weights[0].y),
+                                           to_f16x2(weights[1].x, weights[1].y)));
     }
     /// The first convolution's weights and all vectors, by a warp for all, and its own of the
     /// second's. Weights without their mean over the channels give pixels without theirs, which the
@@ -159,7 +124,8 @@ private:
         float2 second[2];
         load_second(p, second);
         if (lane < FIRST_ROWS)
-            store_words(shared + FIRST + lane * FIRST_PITCH + (2 * ACROSS + 1) * PIXEL, 0u, 0u);
+            store_shared_halves(shared + FIRST + lane * FIRST_PITCH + (2 * ACROSS + 1) * PIXEL,
+                                make_uint2(0, 0));
 #pragma unroll
         for (int i = 0; i < 4; i++) weights[i] = of_channels(weights[i]);
         bias = of_channels(bias);
@@ -167,8 +133,9 @@ private:
 #pragma unroll
         for (int i = 0; i < 2; i++) split(high[i], low[i], weights[2 * i], weights[2 * i + 1]);
         u32 to = shared + WEIGHT1 + lane * 16;
-        store_words(to, high[0], high[1]), store_words(to + 8, low[0], low[1]);
-        if (part == 0 && group < 4) store_float(shared + VECTORS1 + group * 4, bias);
+        store_shared_halves(to, make_uint2(high[0], high[1]));
+        store_shared_halves(to + 8, make_uint2(low[0], low[1]));
+        if (part == 0 && group < 4) store_shared_float(shared + VECTORS1 + group * 4, bias);
         store_second(second);
         copies_wait<0>();
     }
@@ -178,9 +145,9 @@ private:
         return fmaf(sum + from_lane(sum, 8), -0.25f, x);
     }
     __device__ __forceinline__ static void split(u32& high, u32& low, float a, float b) {
-        high = pack(a, b);
+        high = to_f16x2(a, b);
         float2 of = to_float2(high);
-        low = pack(a - of.x, b - of.y);
+        low = to_f16x2(a - of.x, b - of.y);
     }
 
     /// From 1/8 behind a logit to the same behind the next: where the four pixels lie that begin
@@ -199,12 +166,12 @@ private:
         if (BINARY) {
             a = a > 0.0f ? 1.0f : 0.0f, b = b > 0.0f ? 1.0f : 0.0f;
         } else {
-            float c = exponential_of_two(smaller(a, FURTHEST)) + 1.0f,
-                  d = exponential_of_two(smaller(b, FURTHEST)) + 1.0f;
+            float c = power_of_two(smaller(a, FURTHEST)) + 1.0f,
+                  d = power_of_two(smaller(b, FURTHEST)) + 1.0f;
             scale *= reciprocal(c * d);
             a = d, b = c;
         }
-        return pack(fmaf(a, scale, p.offset), fmaf(b, scale, p.offset));
+        return to_f16x2(fmaf(a, scale, p.offset), fmaf(b, scale, p.offset));
     }
     /// This thread's 4 x 4 pixels of the mask. Those above and left of the first one are zeros: of
     /// places (-1, y) and (x, -1) all but the last.
@@ -214,7 +181,7 @@ private:
         float rows[3][4], high[4][4];
 #pragma unroll
         for (int i = 0; i < 3; i++) {
-            float by = BINARY ? 1.0f : -TO_POWER_OF_TWO;
+            float by = BINARY ? 1.0f : -LOG2E;
             between(rows[i], low[i][0] * by, low[i][1] * by, low[i][2] * by);
         }
 #pragma unroll
@@ -228,8 +195,9 @@ private:
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             u32 upper = i < 3 && y < 0 ? 0u : 0xffffffffu;
-            store_words(to + i * PITCH, masked<BINARY>(p, high[i][0], high[i][1]) & first & upper,
-                        masked<BINARY>(p, high[i][2], high[i][3]) & second & upper);
+            store_shared_halves(to + i * PITCH,
+                                make_uint2(masked<BINARY>(p, high[i][0], high[i][1]) & first & upper,
+                                           masked<BINARY>(p, high[i][2], high[i][3]) & second & upper));
         }
     }
 
@@ -275,7 +243,7 @@ private:
     }
     /// Of a vector of the first convolution, channels 2 (part % 2) and the next.
     __device__ __forceinline__ float2 vector1(int at) const {
-        return shared_pair(shared + VECTORS1 + at * VECTOR1 + (part & 1) * 8);
+        return load_shared_pair(shared + VECTORS1 + at * VECTOR1 + (part & 1) * 8);
     }
     /// Which pixel of a turn a lane's row of a tile is. The second tile's halves are swapped: else
     /// both tiles' results would meet in a bank.
@@ -295,11 +263,12 @@ private:
             float a = sums[2 * i], b = sums[2 * i + 1], squares = fmaf(a, a, b * b);
             squares += from_lane(squares, 1);
             float root = reciprocal_root_ftz(fmaf(squares, 0.25f, NORM_EPSILON));
-            u32 both = pack(gelu(fmaf(a * root, weight.x, bias.x)), gelu(fmaf(b * root, weight.y, bias.y)));
+            u32 both = to_f16x2(gelu(fmaf(a * root, weight.x, bias.x)),
+                                gelu(fmaf(b * root, weight.y, bias.y)));
             int n = pixel(edge, part >> 1, i);
             // Zeros around what is convolved.
             bool above = blockIdx.y == 0 && (edge ? n == 0 : row == 0), left = blockIdx.x == 0 && edge;
-            store_word(start + n * step, above || left ? 0u : both);
+            store_shared_word(start + n * step, above || left ? 0u : both);
         }
     }
 
@@ -316,7 +285,7 @@ private:
     }
     /// Of a vector of the second convolution, channels 4 part to 4 part + 3.
     __device__ __forceinline__ float4 vector2(int at) const {
-        return shared_floats(shared + VECTORS2 + at * VECTOR2 + part * 16);
+        return load_shared_floats(shared + VECTORS2 + at * VECTOR2 + part * 16);
     }
     __device__ __forceinline__ void multiply_row(const MaskProblem& p, int row, const uint4 (&weights)[3],
                                                  float4 bias, float4 norm_weight, float4 norm_bias) const {
@@ -334,14 +303,14 @@ private:
         for (int i = 0; i < 2; i++) {
             float of[4] = {sums[0][2 * i], sums[0][2 * i + 1], sums[1][2 * i], sums[1][2 * i + 1]},
                   squares = 0.0f;
-            float mean = quad_sum((of[0] + of[1]) + (of[2] + of[3])) * (1.0f / 16);
+            float mean = sum_of_lanes<1, 4>((of[0] + of[1]) + (of[2] + of[3])) * (1.0f / 16);
 #pragma unroll
             for (int k = 0; k < 4; k++) of[k] -= mean, squares = fmaf(of[k], of[k], squares);
-            float root = reciprocal_root_ftz(fmaf(quad_sum(squares), 1.0f / 16, NORM_EPSILON));
-            u32 first = pack(gelu(fmaf(of[0] * root, norm_weight.x, norm_bias.x)),
-                             gelu(fmaf(of[1] * root, norm_weight.y, norm_bias.y)));
-            u32 second = pack(gelu(fmaf(of[2] * root, norm_weight.z, norm_bias.z)),
-                              gelu(fmaf(of[3] * root, norm_weight.w, norm_bias.w)));
+            float root = reciprocal_root_ftz(fmaf(sum_of_lanes<1, 4>(squares), 1.0f / 16, NORM_EPSILON));
+            u32 first = to_f16x2(gelu(fmaf(of[0] * root, norm_weight.x, norm_bias.x)),
+                                 gelu(fmaf(of[1] * root, norm_weight.y, norm_bias.y)));
+            u32 second = to_f16x2(gelu(fmaf(of[2] * root, norm_weight.z, norm_bias.z)),
+                                  gelu(fmaf(of[3] * root, norm_weight.w, norm_bias.w)));
             if (y < side && x + i * 8 < side)
                 *(uint2*)(p.narrow + (y * side + x + i * 8) * 16 + part * 4) = make_uint2(first, second);
         }
@@ -357,7 +326,7 @@ public:
             int x = blockIdx.x * ACROSS + across - 1, y = blockIdx.y * DOWN + down - 1;
             float low[3][3];
             load_low(p, low, x, y);
-            float binary = load_float(p.binary);
+            float binary = load_written_float(p.binary);
             float2 second[2];
             load_second(p, second);
             // Nothing that was asked for above is asked for later.

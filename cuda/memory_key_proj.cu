@@ -25,8 +25,8 @@ columns of keys in one where a thread's eight lie side by side, so that rows are
 bytes at a time and nothing passes through shared memory.
 */
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
-#include "f16x2.cuh"
 
 // ---- primitives ----
 
@@ -142,7 +142,8 @@ class Keys {
                     float a = sums[0][row * 2 + i], b = sums[1][row * 2 + i];
                     lower[i] = a * turn.x - b * turn.y, upper[i] = a * turn.y + b * turn.x;
                 }
-                packed[row][0][j] = pack(lower[0], lower[1]), packed[row][1][j] = pack(upper[0], upper[1]);
+                packed[row][0][j] = to_f16x2(lower[0], lower[1]);
+                packed[row][1][j] = to_f16x2(upper[0], upper[1]);
             }
         }
 #pragma unroll
@@ -232,7 +233,7 @@ class Keys {
             sums[0] += shared.waves[pointer][wave] * weight;
             sums[1] += shared.waves[pointer + 1][wave] * weight;
         }
-        u32 both = pack(sums[0], sums[1]);
+        u32 both = to_f16x2(sums[0], sums[1]);
         shared.projected[pointer][of] = (f16)both, shared.projected[pointer + 1][of] = (f16)(both >> 16);
         block_barrier();
     }

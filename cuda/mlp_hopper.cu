@@ -43,7 +43,7 @@ Grid: ceil(T / 144) clusters of 4 blocks; hidden columns are a multiple of 256, 
 */
 #include "ptx.cuh"
 #include "common.cuh"
-#include "f16x2.cuh"
+#include "arithmetic.cuh"
 #include "gelu.cuh"
 #include "wgmma.cuh"
 #include "cluster.cuh"
@@ -65,7 +65,7 @@ class Mlp : MlpBlock {
 #pragma unroll 1
         for (int chunk = 0; chunk < p.chunks; chunk++) {
             const float* from = p.up_bias + hidden_of(p, chunk) + warp * 16 + (lane >> 2);
-            float bias[2] = {weight_float(from), weight_float(from + 8)};
+            float bias[2] = {load_float(from), load_float(from + 8)};
             Sums sums;
             await(at);
             multiply<0>(sums, stage_at(at), shared);
@@ -179,16 +179,17 @@ class Mlp : MlpBlock {
                 shared + MEMORY_FULL};
     }
     __device__ __forceinline__ static void send_pass(const Pass& pass, const Sums& sums) {
-        if (pass.sends) send(sums, at_peer(pass.to, pass.peer), at_peer(pass.barrier, pass.peer), pass.apart);
+        if (pass.sends)
+            send(sums, peer_address(pass.to, pass.peer), peer_address(pass.barrier, pass.peer), pass.apart);
     }
 
     /// Biases of this lane's two rows: of the sum's columns, or of a memory's.
     __device__ __forceinline__ void load_bias(float (&bias)[2], const MlpProblem& p, bool memory) const {
         int row = warp * 16 + (lane >> 2);
         const float* from = memory ? p.memory_bias + row : p.down_bias + rank * PART + row;
-        bias[0] = weight_float(from), bias[1] = weight_float(from + 8);
+        bias[0] = load_float(from), bias[1] = load_float(from + 8);
         if (memory && *p.score <= 0.0f)
-            bias[0] += weight_float(p.absent + row), bias[1] += weight_float(p.absent + row + 8);
+            bias[0] += load_float(p.absent + row), bias[1] += load_float(p.absent + row + 8);
     }
 
     /// Adds all blocks' sums of this block's tile, biases and residual. The 64 columns of all

@@ -2,13 +2,12 @@
 The shared memory of a block of mlp_hopper.cu, the threads that load it, and what its other roles
 share: matmuls of a stage, and tiles of 64 columns of all tokens.
 
-Needs ptx.cuh, common.cuh, f16x2.cuh, wgmma.cuh, cluster.cuh and tiles.cuh in front.
+Needs ptx.cuh, common.cuh, arithmetic.cuh, wgmma.cuh, cluster.cuh and tiles.cuh in front.
 */
 #pragma once
 
 // ---- primitives (PTX ISA 8.1, sm_90) ----
 
-__device__ __forceinline__ void block_barrier() { __syncthreads(); }
 /// Four 8x8 matrices of halves, each transposed; lane l gives the address of row l % 8 of matrix
 /// l / 8.
 __device__ __forceinline__ void load_matrices_transposed(u32 (&r)[4], u32 address) {
@@ -21,12 +20,6 @@ __device__ __forceinline__ void store_matrices_transposed(u32 address, const u32
     asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};"
                  ::"r"(address), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
 }
-/// Where block `rank` of the cluster has what this block has at an address.
-__device__ __forceinline__ u32 at_peer(u32 address, u32 rank) {
-    u32 there;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
-    return there;
-}
 /// Stores four words in a peer's shared memory, whose barrier counts their bytes.
 __device__ __forceinline__ void send_unit(u32 there, const u32 (&x)[4], u32 barrier_there) {
     asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.u32 [%0], {%1,%2,%3,%4}, [%5];"
@@ -34,12 +27,6 @@ __device__ __forceinline__ void send_unit(u32 there, const u32 (&x)[4], u32 barr
 }
 /// Waits for all threads of the first warpgroup: named barrier 1, since 0 is the block's.
 __device__ __forceinline__ void first_group_barrier() { asm volatile("bar.sync 1, 128;" ::: "memory"); }
-/// Of weights alone. Asked for where it stands, so that it is there when it is used.
-__device__ __forceinline__ float weight_float(const float* from) {
-    float r;
-    asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(r) : "l"(from));
-    return r;
-}
 
 // ---- mlp ----
 
@@ -170,17 +157,10 @@ protected:
 
     // ---- matmuls ----
 
-    /// Issues 64 rows of weights [64 x 64] times the tokens' 64 columns. ADD is 0 for the first, a
-    /// constant: sums need not be kept for it. Nothing but `wgmma` between fence and commit:
-    /// control flow there makes the compiler serialise them.
+    /// Issues 64 rows of weights [64 x 64] times the tokens' 64 columns.
     template <int ADD>
     __device__ __forceinline__ static void multiply(Sums& sums, u32 weights, u32 tokens) {
-        u64 a = descriptor(weights), b = descriptor(tokens);
-        settle(sums);
-        wgmma_fence();
-#pragma unroll
-        for (int i = 0; i < 4; i++) wgmma_ss(sums, a + i * 2, b + i * 2, i > 0 ? 1 : ADD);
-        wgmma_commit();
+        wgmma_steps<4, ADD>(sums, descriptor(weights), descriptor(tokens));
     }
     __device__ __forceinline__ void await(const Cursor& at) const {
         barrier_wait(shared + FULL + at.slot * 8, at.turn);

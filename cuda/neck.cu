@@ -35,8 +35,8 @@ block takes them; feat's are one matrix, [W | V].
 Grid: the blocks of all three results (`Share`).
 */
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
-#include "f16x2.cuh"
 #include "gelu.cuh"
 #include "repvit.cuh"
 #include "neck.cuh"
@@ -156,8 +156,8 @@ class Result {
     __device__ __forceinline__ static void load_right(u32 (&b)[4], u32 from, int step) {
         if (sizeof(T) == 4) {
             float4 low = load_shared_floats(from), high = load_shared_floats(from + 8 * SPAN);
-            b[0] = pack(low.x, low.y), b[1] = pack(low.z, low.w);
-            b[2] = pack(high.x, high.y), b[3] = pack(high.z, high.w);
+            b[0] = to_f16x2(low.x, low.y), b[1] = to_f16x2(low.z, low.w);
+            b[2] = to_f16x2(high.x, high.y), b[3] = to_f16x2(high.z, high.w);
         } else {
             load_matrices(b, from ^ step % SPAN_STEPS<T>() * (STEP * 2));
         }

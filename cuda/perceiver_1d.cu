@@ -41,8 +41,8 @@ Grids: perceiver_1d_cross_attn `x` = 4 tiles of 64 latents, `y` = splits; the ot
 of eight latents.
 */
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
-#include "f16x2.cuh"
 #include "gelu.cuh"
 #include "perceiver_1d.cuh"
 #include "perceiver_1d_latents.cuh"
@@ -87,7 +87,7 @@ __device__ __forceinline__ void mix(const MixProblem& p, u32 shared) {
     load(0);
     behind.load_latents(of, p.latents);
     // All of it is to be on its way before anything waits for the first.
-    float top = NOTHING + (float)zero_behind_barrier(), total = 0.0f;
+    float top = NOTHING + (float)(u32)zero_behind_barrier(), total = 0.0f;
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 #pragma unroll 1
     for (int next = AT_ONCE * GROUPS;; next += AT_ONCE * GROUPS) {
@@ -100,8 +100,7 @@ __device__ __forceinline__ void mix(const MixProblem& p, u32 shared) {
         for (int i = 0; i < AT_ONCE; i++) {
             float scale = share_of(stats[i].x, top);
             total += stats[i].y * scale;
-            sum.x += values[i].x * scale, sum.y += values[i].y * scale, sum.z += values[i].z * scale,
-                sum.w += values[i].w * scale;
+            add_scaled(sum, values[i], scale);
         }
         if (next >= p.splits) break;
         load(next);
@@ -161,7 +160,7 @@ __device__ __forceinline__ void self(const SelfProblem& p, u32 shared) {
     keys.load(p.qkv + of.warp * 16 * QKV + WIDTH, QKV, of.group, of.part);
 #pragma unroll
     for (int step = 0; step < 2; step++)
-        load_unit(queries[step], p.qkv + (of.first + of.group) * QKV + step * 32 + of.part * 8);
+        load_line(queries[step], p.qkv + (of.first + of.group) * QKV + step * 32 + of.part * 8);
     // In an order of rows in which those of a fragment are in eight places.
     int row = threadIdx.x >> 3, unit = threadIdx.x & 7;
     u32 to = shared + SELF_VALUES + row * 128 + ((u32)(unit * 16) ^ turned((row >> 2 & 6) | (row & 1)));
@@ -224,7 +223,7 @@ __device__ __forceinline__ void self(const SelfProblem& p, u32 shared) {
         float total = 0.0f, scales[GROUPS];
 #pragma unroll
         for (int k = 0; k < FEW_THREADS / 32; k++)
-            total += load_shared_float(shared + TOTALS + (k * FEW + of.warp) * 4);
+            total += shared_float(shared + TOTALS + (k * FEW + of.warp) * 4);
         scales[0] = scales[1] = scales[2] = scales[3] = reciprocal(total);
         of.merge(scales);
     }

@@ -2,44 +2,9 @@
 What the perceiver's latents are multiplied with, and their attention to all tokens of the memory:
 what perceiver_1d_cross_attn does (perceiver_1d.cu).
 
-Needs attention.cuh, f16x2.cuh and gelu.cuh in front.
+Needs arithmetic.cuh, attention.cuh and gelu.cuh in front.
 */
 #pragma once
-
-// ---- primitives ----
-
-/// 16 bytes of memory. As if others could write them (no `.nc`): so no load moves behind a barrier,
-/// to where it is used.
-__device__ __forceinline__ void load_unit(u32 (&r)[4], const f16* from) {
-    asm volatile("ld.global.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "l"(from)
-                 : "memory");
-}
-__device__ __forceinline__ float4 load_floats(const float* from) {
-    float4 r;
-    asm volatile("ld.global.v4.f32 {%0,%1,%2,%3}, [%4];"
-                 : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w)
-                 : "l"(from)
-                 : "memory");
-    return r;
-}
-__device__ __forceinline__ void store_shared_floats(u32 address, float4 x) {
-    asm volatile("st.shared.v4.f32 [%0], {%1,%2,%3,%4};" ::"r"(address), "f"(x.x), "f"(x.y), "f"(x.z),
-                 "f"(x.w)
-                 : "memory");
-}
-__device__ __forceinline__ float load_shared_float(u32 address) {
-    float r;
-    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(r) : "r"(address) : "memory");
-    return r;
-}
-__device__ __forceinline__ void store_shared_words(u32 address, u32 first, u32 second) {
-    asm volatile("st.shared.v2.u32 [%0], {%1,%2};" ::"r"(address), "r"(first), "r"(second) : "memory");
-}
-/// A zero that is known behind a barrier only. ptxas moves no loads across a barrier, but what
-/// depends on them it does: not what this is added to.
-__device__ __forceinline__ u32 zero_behind_barrier() { return (u32)__syncthreads_or(0); }
 
 // ---- attention ----
 
@@ -60,27 +25,8 @@ __device__ __forceinline__ u32 unit_at(int row, int unit) {
     return row * BYTES + (((u32)unit * 16) ^ turned(row));
 }
 
-/// Two rows' units as the left factor of a step's two products, and a unit as the right one.
-__device__ __forceinline__ void multiply_step(float (&c)[4], const u32 (&upper)[4], const u32 (&lower)[4],
-                                              const u32 (&b)[4], int half) {
-    u32 a[4] = {upper[half * 2], lower[half * 2], upper[half * 2 + 1], lower[half * 2 + 1]};
-    multiply_add(c, a, b[half * 2], b[half * 2 + 1]);
-}
-/// Over lanes that are FROM, 2 FROM, ... up to TO / 2 apart.
-template <int FROM, int TO>
-__device__ __forceinline__ float sum_of_lanes(float x) {
-#pragma unroll
-    for (int mask = FROM; mask < TO; mask *= 2) x += from_lane(x, mask);
-    return x;
-}
-template <int FROM, int TO>
-__device__ __forceinline__ float most_of_lanes(float x) {
-#pragma unroll
-    for (int mask = FROM; mask < TO; mask *= 2) x = fmaxf(x, from_lane(x, mask));
-    return x;
-}
 /// e to x - top; 1 where both are NOTHING.
-__device__ __forceinline__ float share_of(float x, float top) { return ::power_of_two((x - top) * LOG2E); }
+__device__ __forceinline__ float share_of(float x, float top) { return power_of_two((x - top) * LOG2E); }
 
 // ---- attention: to all tokens ----
 
@@ -113,7 +59,7 @@ class Attend {
         for (int r = 0; r < 2; r++)
 #pragma unroll
             for (int step = 0; step < 2; step++)
-                load_unit(to[r][step], from + rows[r] * WIDTH + step * 32 + part * 8);
+                load_line(to[r][step], from + rows[r] * WIDTH + step * 32 + part * 8);
     }
 
     /// The norm of this lane's two rows, of which a quad has all columns.
@@ -132,10 +78,11 @@ class Attend {
             float scale = reciprocal_root(sum_of_lanes<1, 4>(squares) * (1.0f / WIDTH) + NORM_EPSILON);
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                rows[r][i >> 1][(i & 1) * 2] = pack(fmaf(x[2 * i].x * scale, weight[i].x, bias[i].x),
-                                                    fmaf(x[2 * i].y * scale, weight[i].y, bias[i].y));
-                rows[r][i >> 1][(i & 1) * 2 + 1] = pack(fmaf(x[2 * i + 1].x * scale, weight[i].z, bias[i].z),
-                                                        fmaf(x[2 * i + 1].y * scale, weight[i].w, bias[i].w));
+                rows[r][i >> 1][(i & 1) * 2] = to_f16x2(fmaf(x[2 * i].x * scale, weight[i].x, bias[i].x),
+                                                        fmaf(x[2 * i].y * scale, weight[i].y, bias[i].y));
+                rows[r][i >> 1][(i & 1) * 2 + 1] =
+                    to_f16x2(fmaf(x[2 * i + 1].x * scale, weight[i].z, bias[i].z),
+                             fmaf(x[2 * i + 1].y * scale, weight[i].w, bias[i].w));
             }
         }
     }
@@ -164,7 +111,7 @@ class Attend {
 #pragma unroll
                 for (int j = 0; j < 4; j++) {
                     float2 place = to_float2(places[r][of & 1][j]);
-                    unit[j] = pack(sums[j][2 * r] + place.x, sums[j][2 * r + 1] + place.y);
+                    unit[j] = to_f16x2(sums[j][2 * r] + place.x, sums[j][2 * r + 1] + place.y);
                 }
                 store_shared(shared + (of < 2 ? KEYS : VALUES) +
                                  unit_at<128>(warp * 16 + r * 8 + group, (of & 1) * 4 + part),
@@ -192,7 +139,8 @@ public:
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             int column = (i >> 1) * 32 + part * 8 + (i & 1) * 4;
-            weight[i] = load_floats(p.norm_weight + column), bias[i] = load_floats(p.norm_bias + column);
+            weight[i] = load_written_floats(p.norm_weight + column);
+            bias[i] = load_written_floats(p.norm_bias + column);
         }
 #pragma unroll
         for (int i = 0; i < 2 * WIDTH; i += ATTEND_THREADS / 8) {
@@ -253,14 +201,14 @@ public:
         u32 weights[4][4];
 #pragma unroll
         for (int r = 0; r < 2; r++)
-            top[r] = fmaxf(top[r], load_shared_float(shared + ((half ^ 1) * TILE + of + r * 8) * 4));
+            top[r] = fmaxf(top[r], shared_float(shared + ((half ^ 1) * TILE + of + r * 8) * 4));
 #pragma unroll
         for (int i = 0; i < 8; i++)
 #pragma unroll
             for (int r = 0; r < 2; r++) {
                 float low = share_of(scores[i][2 * r], top[r]), next = share_of(scores[i][2 * r + 1], top[r]);
                 sum[r] += low + next;
-                weights[i >> 1][(i & 1) * 2 + r] = pack(low, next);
+                weights[i >> 1][(i & 1) * 2 + r] = to_f16x2(low, next);
             }
         float result[8][4] = {};
 #pragma unroll

@@ -37,7 +37,7 @@ struct WeightRows {
         for (int step = 0; step < STEPS; step++)
 #pragma unroll
             for (int r = 0; r < 2; r++)
-                load_unit(at[step][r], first + (2 * group + r) * pitch + step * 32 + part * 8);
+                load_line(at[step][r], first + (2 * group + r) * pitch + step * 32 + part * 8);
     }
 };
 
@@ -98,8 +98,8 @@ public:
     __device__ __forceinline__ void store_wide(const float (&x)[4]) const {
         u32 to = shared + WIDE + (group & 3) * 4;
         int unit = warp * 2 + (group >> 2);
-        store_shared_word(to + unit_at<HIDDEN * 2>(part * 2, unit), pack(x[0], x[2]));
-        store_shared_word(to + unit_at<HIDDEN * 2>(part * 2 + 1, unit), pack(x[1], x[3]));
+        store_shared_word(to + unit_at<HIDDEN * 2>(part * 2, unit), to_f16x2(x[0], x[2]));
+        store_shared_word(to + unit_at<HIDDEN * 2>(part * 2 + 1, unit), to_f16x2(x[1], x[3]));
     }
     __device__ __forceinline__ u32 sums_at(int of, int latent, int from) const {
         return shared + SUMS + (u32)((of * FEW + latent) * PITCH + from) * 4;
@@ -119,7 +119,7 @@ public:
             x.x += more.x * scales[i], x.y += more.y * scales[i];
         }
         store_shared_word(shared + NARROW + unit_at<WIDTH * 2>(warp, lane >> 2) + (lane & 3) * 4,
-                          pack(x.x, x.y));
+                          to_f16x2(x.x, x.y));
     }
     template <int COUNT>
     __device__ __forceinline__ void add_sums(float4& x) const {
@@ -138,19 +138,18 @@ public:
                                       NORM_EPSILON);
         u32 at = shared + NORMS + norm * 2 * WIDTH * 4 + column * 16;
         float4 weight = load_shared_floats(at), bias = load_shared_floats(at + WIDTH * 4);
-        return make_uint2(pack(fmaf(x.x * scale, weight.x, bias.x), fmaf(x.y * scale, weight.y, bias.y)),
-                          pack(fmaf(x.z * scale, weight.z, bias.z), fmaf(x.w * scale, weight.w, bias.w)));
+        return make_uint2(to_f16x2(fmaf(x.x * scale, weight.x, bias.x), fmaf(x.y * scale, weight.y, bias.y)),
+                          to_f16x2(fmaf(x.z * scale, weight.z, bias.z), fmaf(x.w * scale, weight.w, bias.w)));
     }
     __device__ __forceinline__ void store_narrow(uint2 x) const {
-        store_shared_words(shared + NARROW + unit_at<WIDTH * 2>(own, column >> 1) + (column & 1) * 8, x.x,
-                           x.y);
+        store_shared_halves(shared + NARROW + unit_at<WIDTH * 2>(own, column >> 1) + (column & 1) * 8, x);
     }
     /// The warp's 16 columns of a result behind `rows`, of all latents.
     __device__ __forceinline__ void store(f16* result, int pitch, const WeightRows<2>& rows) const {
         float c[4];
         multiply_narrow(c, rows, 0);
         u32* to = (u32*)(result + (first + part * 2) * pitch + warp * 16) + group;
-        to[0] = pack(c[0], c[2]), to[pitch / 2] = pack(c[1], c[3]);
+        to[0] = to_f16x2(c[0], c[2]), to[pitch / 2] = to_f16x2(c[1], c[3]);
     }
 };
 
@@ -169,7 +168,7 @@ struct Behind {
     }
     /// What a kernel before this one may have written.
     __device__ __forceinline__ void load_latents(const Few& of, const float* latents) {
-        if (of.warp < 4) latent = load_floats(latents + (of.first + of.own) * WIDTH + of.column * 4);
+        if (of.warp < 4) latent = load_written_floats(latents + (of.first + of.own) * WIDTH + of.column * 4);
     }
     /// From the attention's result, a row of f16, to the feed-forward layer's output, which is stored
     /// in `latent`. Returns the next norm of it.

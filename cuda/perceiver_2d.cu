@@ -45,26 +45,10 @@ and longer for all that is done meanwhile. Nobody has measured that.
 Grid: `x` = 32, of 256 threads and 97792 bytes of shared memory.
 */
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
-#include "f16x2.cuh"
 #include "gelu.cuh"
 #include "perceiver_2d.cuh"
-
-// ---- primitives ----
-
-__device__ __forceinline__ void load_shared(float (&r)[4], u32 address) {
-    asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
-                 : "=f"(r[0]), "=f"(r[1]), "=f"(r[2]), "=f"(r[3])
-                 : "r"(address)
-                 : "memory");
-}
-/// An 8x8 matrix of halves, turned: a lane has columns 2 (lane % 4) and the next one of row lane /
-/// 4.
-__device__ __forceinline__ u32 transposed(u32 a) {
-    u32 r;
-    asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(r) : "r"(a));
-    return r;
-}
 
 // ---- attention ----
 
@@ -209,7 +193,7 @@ class Windows {
     /// Two columns of the warp's latent for the next product, from `column` on.
     __device__ __forceinline__ void store_factor(int column, float2 y) const {
         store_shared_word(shared + FACTOR + warp * FACTOR_ROW + ((u32)column * 2 ^ turned(warp)),
-                          pack(y.x, y.y));
+                          to_f16x2(y.x, y.y));
     }
     /// The right factor of two steps' products: half `half` of the columns of latent `group`.
     __device__ __forceinline__ void load_factor(u32 (&b)[4], int half) const {
@@ -268,7 +252,8 @@ class Windows {
 #pragma unroll
         for (int i = 0; i < 2; i++)
             hidden[i] =
-                transposed(pack(gelu(c[0][2 * i] + c[1][2 * i]), gelu(c[0][2 * i + 1] + c[1][2 * i + 1])));
+                transposed(to_f16x2(gelu(c[0][2 * i] + c[1][2 * i]),
+                                    gelu(c[0][2 * i + 1] + c[1][2 * i + 1])));
     }
     template <int AT, int TILE = 0>
     __device__ __forceinline__ void narrow(const u32 (&hidden)[2][2], Weights& weights) const {
@@ -305,12 +290,13 @@ class Windows {
         u32 from = shared + SUMS + warp * SUMS_ROW;
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            float first[4], second[4], weight[4];
             u32 at = place_of(column + i * 4) * 4;
-            load_shared(first, from + at), load_shared(second, from + at + SUMS_PART),
-                load_shared(weight, norm_at(norm) + at);
-#pragma unroll
-            for (int k = 0; k < 4; k++) asked[i * 4 + k] = (first[k] + second[k]) * (weight[k] * LOG2E);
+            float4 first = load_shared_floats(from + at), second = load_shared_floats(from + at + SUMS_PART),
+                   weight = load_shared_floats(norm_at(norm) + at);
+            asked[i * 4] = (first.x + second.x) * (weight.x * LOG2E);
+            asked[i * 4 + 1] = (first.y + second.y) * (weight.y * LOG2E);
+            asked[i * 4 + 2] = (first.z + second.z) * (weight.z * LOG2E);
+            asked[i * 4 + 3] = (first.w + second.w) * (weight.w * LOG2E);
         }
     }
     __device__ __forceinline__ void attend(Window& window, int norm) const {
@@ -369,7 +355,7 @@ public:
             feed_forward(norm - NORM_LATENTS + NORM_FF, weights);
         }
         float2 y = normalized(PASSES / 2 * NORMS);
-        ((u32*)p.result)[latent * (WIDTH / 2) + lane] = pack(y.x, y.y);
+        ((u32*)p.result)[latent * (WIDTH / 2) + lane] = to_f16x2(y.x, y.y);
     }
 };
 

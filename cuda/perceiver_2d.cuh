@@ -2,19 +2,9 @@
 A latent's attention to the memory tokens of its square of the map (perceiver_2d.cu): one question a
 warp, and each token's norm with it.
 
-Needs attention.cuh and f16x2.cuh in front.
+Needs arithmetic.cuh and attention.cuh in front.
 */
 #pragma once
-
-// ---- primitives ----
-
-/// 16 bytes of tokens. Volatile: asked for where that is written, and not again.
-__device__ __forceinline__ void load_tokens(u32 (&r)[4], const f16* from) {
-    asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "l"(from)
-                 : "memory");
-}
 
 // ---- attention ----
 
@@ -74,7 +64,7 @@ struct Window {
     }
     __device__ __forceinline__ void load(int first) {
 #pragma unroll
-        for (int i = 0; i < OWN; i++) load_tokens(raw[i], at(first + i * 4 + (lane >> 3)));
+        for (int i = 0; i < OWN; i++) load_written(raw[i], at(first + i * 4 + (lane >> 3)));
     }
     __device__ __forceinline__ void normalize() {
 #pragma unroll
@@ -115,13 +105,13 @@ struct Window {
             if (first + i * 4 + (lane >> 3) >= count) scores[i] = NEVER;
             high = fmaxf(high, scores[i]);
         }
-        float kept = ::power_of_two(top - high);
+        float kept = power_of_two(top - high);
         top = high, sum *= kept;
 #pragma unroll
         for (int k = 0; k < 8; k++) columns[k] *= kept;
 #pragma unroll
         for (int i = 0; i < OWN; i++) {
-            float weight = ::power_of_two(scores[i] - high);
+            float weight = power_of_two(scores[i] - high);
             sum += weight;
 #pragma unroll
             for (int k = 0; k < 8; k++) columns[k] = fmaf(weight, tokens[i][k], columns[k]);
@@ -130,14 +120,11 @@ struct Window {
     /// Merges what the four lanes of the same columns have: columns 8 (lane % 8) + `own_column` and
     /// the next one.
     __device__ __forceinline__ float2 finish() {
-        float high = fmaxf(top, from_lane(top, 8));
-        high = fmaxf(high, from_lane(high, 16));
-        float kept = ::power_of_two(top - high);
+        float kept = power_of_two(top - most_of_lanes<8, 32>(top));
         sum *= kept;
 #pragma unroll
         for (int k = 0; k < 8; k++) columns[k] *= kept;
-        sum += from_lane(sum, 8);
-        sum += from_lane(sum, 16);
+        sum = sum_of_lanes<8, 32>(sum);
 #pragma unroll
         for (int keep = 4; keep > 1; keep /= 2) {
             bool upper = lane & keep * 4;

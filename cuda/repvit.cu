@@ -27,8 +27,8 @@ row's rounded up to fours, / 32) x ceil(channels / 64); repvit_gemm_* ceil(rows 
 ceil(columns / 96).
 */
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
-#include "f16x2.cuh"
 #include "gelu.cuh"
 #include "repvit.cuh"
 
@@ -127,8 +127,7 @@ __device__ __forceinline__ void gate_channels(const GateProblem& p, float (&mean
             load_weights(weights, p.squeeze + row * p.channels + channel);
             sum += eight(weights, means + channel);
         }
-#pragma unroll
-        for (int mask = 1; mask < 32; mask *= 2) sum += from_lane(sum, mask);
+        sum = sum_of_lanes<1, 32>(sum);
         if (lane == 0) squeezed[row] = fmaxf(sum + p.squeeze_bias[row], 0.0f);
     }
     block_barrier();
@@ -283,7 +282,7 @@ public:
         u32 ring[AHEAD][4];
 #pragma unroll
         for (int i = 0; i < AHEAD; i++)
-            if (first + i < end) load_weights_early(ring[i], weight + (first + i) * PACKED);
+            if (first + i < end) load_written(ring[i], weight + (first + i) * PACKED);
         int column = own_tile * TILE + (lane & 3) * 4;
         bool stored = there && column < p.columns;
         float4 bias = make_float4(0.0f, 0.0f, 0.0f, 0.0f);

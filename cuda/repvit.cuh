@@ -1,36 +1,19 @@
 /*!
-Shared by the kernels of RepViT's blocks: access to memory, the order of packed weights, and matmuls
-of 32 tokens in shared memory.
+Shared by the kernels of RepViT's blocks and others: the order of packed weights, matmuls of 32 tokens
+in shared memory, and the sums of squeeze-and-excite.
 
 A matmul's weight [columns, depth] is packed in tiles of 16 columns (crates/kernels/src/repvit/
 packed.rs). A tile has 512 bytes for each 16 of the depth: for each lane the 16 bytes that it needs
-as right factor. Tiles that one warp has follow each other step by step. So weights go from the L2 cache to registers, past shared memory: no two warps of
-32 tokens need the same. A lane's columns of the result are 4 (lane % 4) to 4 (lane % 4) + 3 of the
-tile's.
+as right factor. Tiles that one warp has follow each other step by step. So weights go from the L2
+cache to registers, past shared memory: no two warps of 32 tokens need the same. A lane's columns of
+the result are 4 (lane % 4) to 4 (lane % 4) + 3 of the tile's.
 
-Needs ptx.cuh, attention.cuh, f16x2.cuh and gelu.cuh in front.
+Needs ptx.cuh, arithmetic.cuh, attention.cuh and gelu.cuh in front.
 */
 #pragma once
 
 // ---- primitives ----
 
-__device__ __forceinline__ float2 load_pair(const float* from) {
-    float2 r;
-    asm volatile("ld.global.nc.v2.f32 {%0,%1}, [%2];" : "=f"(r.x), "=f"(r.y) : "l"(from));
-    return r;
-}
-__device__ __forceinline__ float4 load_floats(const float* from) {
-    float4 r;
-    asm volatile("ld.global.nc.v4.f32 {%0,%1,%2,%3}, [%4];"
-                 : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w)
-                 : "l"(from));
-    return r;
-}
-__device__ __forceinline__ float load_float(const float* from) {
-    float r;
-    asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(r) : "l"(from));
-    return r;
-}
 /// Two weights.
 __device__ __forceinline__ u32 load_word(const f16* from) {
     u32 r;
@@ -43,44 +26,14 @@ __device__ __forceinline__ void load_weights(u32 (&r)[4], const f16* from) {
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "l"(from));
 }
-/// The same, asked for before the previous kernel has ended: ptxas moves `.nc` loads behind the wait.
-__device__ __forceinline__ void load_weights_early(u32 (&r)[4], const f16* from) {
-    asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "l"(from)
-                 : "memory");
-}
-/// Four halves of a tensor that an earlier launch wrote.
-__device__ __forceinline__ uint2 load_halves(const f16* from) {
-    uint2 r;
-    asm volatile("ld.global.v2.u32 {%0,%1}, [%2];" : "=r"(r.x), "=r"(r.y) : "l"(from) : "memory");
-    return r;
-}
 __device__ __forceinline__ void store_halves(f16* to, uint2 halves) {
     asm volatile("st.global.v2.u32 [%0], {%1,%2};" ::"l"(to), "r"(halves.x), "r"(halves.y) : "memory");
-}
-__device__ __forceinline__ uint2 shared_halves(u32 address) {
-    uint2 r;
-    asm volatile("ld.shared.v2.u32 {%0,%1}, [%2];" : "=r"(r.x), "=r"(r.y) : "r"(address) : "memory");
-    return r;
-}
-__device__ __forceinline__ void store_shared_halves(u32 address, uint2 halves) {
-    asm volatile("st.shared.v2.u32 [%0], {%1,%2};" ::"r"(address), "r"(halves.x), "r"(halves.y) : "memory");
-}
-__device__ __forceinline__ void store_shared_floats(u32 address, float4 x) {
-    asm volatile("st.shared.v4.f32 [%0], {%1,%2,%3,%4};" ::"r"(address), "f"(x.x), "f"(x.y), "f"(x.z), "f"(x.w)
-                 : "memory");
 }
 /// Adds a number in fixed point, so that the order of additions changes no bit of the sum.
 __device__ __forceinline__ void add_fixed(long long* to, float units) {
     asm volatile("{ .reg .s64 fixed; cvt.rni.s64.f32 fixed, %1; red.global.add.u64 [%0], fixed; }" ::"l"(to),
                  "f"(units)
                  : "memory");
-}
-__device__ __forceinline__ float exponential(float x) {
-    float r;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x * 1.4426950408889634f));
-    return r;
 }
 
 // ---- matmul ----
@@ -146,4 +99,25 @@ __device__ __forceinline__ void add_token(Sums& sums, int m, int i, uint2 halves
     float2 low = to_float2(halves.x), high = to_float2(halves.y);
     sums[m][0][i * 2] += low.x, sums[m][0][i * 2 + 1] += low.y;
     sums[m][1][i * 2] += high.x, sums[m][1][i * 2 + 1] += high.y;
+}
+
+// What a block adds to the sums of squeeze-and-excite: four columns of its tokens.
+
+/// Adds a token's columns, times the weights of its place.
+__device__ __forceinline__ void add_weighted(float4& sum, uint2 halves, float4 weight) {
+    float2 low = to_float2(halves.x), high = to_float2(halves.y);
+    sum.x = fmaf(low.x, weight.x, sum.x), sum.y = fmaf(low.y, weight.y, sum.y);
+    sum.z = fmaf(high.x, weight.z, sum.z), sum.w = fmaf(high.y, weight.w, sum.w);
+}
+/// Adds up the lanes that have the same columns.
+__device__ __forceinline__ void sum_of_tokens(float4& sum) {
+#pragma unroll
+    for (int mask = 4; mask < 32; mask *= 2) {
+        sum.x += from_lane(sum.x, mask), sum.y += from_lane(sum.y, mask);
+        sum.z += from_lane(sum.z, mask), sum.w += from_lane(sum.w, mask);
+    }
+}
+__device__ __forceinline__ void add_fixed(long long* to, float4 sum) {
+    add_fixed(to, sum.x * SUM_UNIT), add_fixed(to + 1, sum.y * SUM_UNIT);
+    add_fixed(to + 2, sum.z * SUM_UNIT), add_fixed(to + 3, sum.w * SUM_UNIT);
 }

@@ -30,8 +30,8 @@ not x.
 Grid: ceil(grid of z / columns of a tile) x ceil(grid of z / rows of a tile).
 */
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
-#include "f16x2.cuh"
 #include "gelu.cuh"
 #include "repvit.cuh"
 #include "repvit_block.cuh"

@@ -98,8 +98,7 @@ struct Excite {
                 float2 weights = to_float2(squeeze[i][j]);
                 sum = fmaf(weights.x, means[j].x, fmaf(weights.y, means[j].y, sum));
             }
-#pragma unroll
-            for (int mask = 1; mask < 32; mask *= 2) sum += from_lane(sum, mask);
+            sum = sum_of_lanes<1, 32>(sum);
             if (lane == 0 && has(i)) {
                 u32 to = shared + SQUEEZES + row_of(i) * 4;
                 float squeezed = fmaxf(sum + bias[i], 0.0f);

@@ -27,8 +27,8 @@ might not all run at once, which nobody has measured.
 Grid: blocks of a cluster x ceil(grid of z / 8) x ceil(grid of z / 8).
 */
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
-#include "f16x2.cuh"
 #include "gelu.cuh"
 #include "cluster.cuh"
 #include "repvit.cuh"

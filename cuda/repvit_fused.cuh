@@ -114,7 +114,7 @@ private:
     __device__ __forceinline__ void fetch_first() {
 #pragma unroll
         for (int i = 0; i < AHEAD; i++)
-            if (BLOCKS > 1) load_weights_early(ring[i], own_up + i * PACKED);
+            if (BLOCKS > 1) load_written(ring[i], own_up + i * PACKED);
             else fetch(i, own_up);
     }
 
@@ -255,21 +255,13 @@ private:
             if (y >= side || x >= side) return;
             store_halves(p.z + (y * side + x) * C + column, halves);
             if (!p.next) return;
-            float4 weight = load_floats(p.edges + edge_of(y, x, side) * C + column);
-            float2 low = to_float2(halves.x), high = to_float2(halves.y);
-            own.x = fmaf(low.x, weight.x, own.x), own.y = fmaf(low.y, weight.y, own.y);
-            own.z = fmaf(high.x, weight.z, own.z), own.w = fmaf(high.y, weight.w, own.w);
+            add_weighted(own, halves, load_floats(p.edges + edge_of(y, x, side) * C + column));
         });
         if (!p.next) return;
-#pragma unroll
-        for (int mask = 4; mask < 32; mask *= 2) {
-            own.x += from_lane(own.x, mask), own.y += from_lane(own.y, mask);
-            own.z += from_lane(own.z, mask), own.w += from_lane(own.w, mask);
-        }
+        sum_of_tokens(own);
         if (lane >= 4) return;
         long long* to = p.next + (blockIdx.y * gridDim.x + blockIdx.x) / BLOCKS % COPIES * C + column;
-        add_fixed(to, own.x * SUM_UNIT), add_fixed(to + 1, own.y * SUM_UNIT);
-        add_fixed(to + 2, own.z * SUM_UNIT), add_fixed(to + 3, own.w * SUM_UNIT);
+        add_fixed(to, own);
     }
 
 public:

@@ -22,8 +22,8 @@ blocks do for each other.
 Grid: ceil(grid of tokens / 16) x ceil(grid of tokens / 8).
 */
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
-#include "f16x2.cuh"
 #include "gelu.cuh"
 #include "repvit.cuh"
 
@@ -183,21 +183,13 @@ private:
             if (y >= grid || x >= grid || !there) return;
             store_halves(p.tokens + (y * grid + x) * p.columns + column, halves);
             if (!p.next) return;
-            float4 weight = load_floats(p.edges + edge_of(y, x, grid) * p.columns + column);
-            float2 low = to_float2(halves.x), high = to_float2(halves.y);
-            own.x = fmaf(low.x, weight.x, own.x), own.y = fmaf(low.y, weight.y, own.y);
-            own.z = fmaf(high.x, weight.z, own.z), own.w = fmaf(high.y, weight.w, own.w);
+            add_weighted(own, halves, load_floats(p.edges + edge_of(y, x, grid) * p.columns + column));
         });
         if (!p.next) return;
-#pragma unroll
-        for (int mask = 4; mask < 32; mask *= 2) {
-            own.x += from_lane(own.x, mask), own.y += from_lane(own.y, mask);
-            own.z += from_lane(own.z, mask), own.w += from_lane(own.w, mask);
-        }
+        sum_of_tokens(own);
         if (lane >= 4 || !there) return;
         long long* to = p.next + (blockIdx.y * gridDim.x + blockIdx.x) % COPIES * p.columns + column;
-        add_fixed(to, own.x * SUM_UNIT), add_fixed(to + 1, own.y * SUM_UNIT);
-        add_fixed(to + 2, own.z * SUM_UNIT), add_fixed(to + 3, own.w * SUM_UNIT);
+        add_fixed(to, own);
     }
 
 public:
@@ -208,9 +200,9 @@ public:
         const f16* second = p.second + lane * 8;
 #pragma unroll
         for (int i = 0; i < FIRST_WORDS / 4; i++)
-            load_weights_early(first[i], p.first + i * PACKED + lane * 8);
+            load_written(first[i], p.first + i * PACKED + lane * 8);
 #pragma unroll
-        for (int i = 0; i < AHEAD; i++) load_weights_early(ring[i], second + i * PACKED);
+        for (int i = 0; i < AHEAD; i++) load_written(ring[i], second + i * PACKED);
         float2 first_bias[FIRST_EIGHTS];
 #pragma unroll
         for (int n = 0; n < FIRST_EIGHTS; n++)

@@ -70,6 +70,24 @@ __device__ __forceinline__ void tma_load(u32 to, const TensorMap* map, i32 colum
             "l"((u64)map), "r"(column), "r"(row), "r"(barrier)
             : "memory");
 }
+/// TMA load by one thread, of a matrix of several: as `tma_load`.
+template <bool SEVERAL>
+__device__ __forceinline__ void tma_load(u32 to, const TensorMap* map, i32 column, i32 row, i32 matrix,
+                                         u32 barrier, u32 blocks) {
+    if (SEVERAL)
+        asm volatile(
+            "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+            " [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
+            "l"((u64)map), "r"(column), "r"(row), "r"(matrix), "r"(barrier), "h"((u16)blocks)
+            : "memory");
+    else
+        asm volatile(
+            "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
+            "[%0], [%1, {%2, %3, %4}], [%5];" ::
+                "r"(to),
+            "l"((u64)map), "r"(column), "r"(row), "r"(matrix), "r"(barrier)
+            : "memory");
+}
 /// Waits until the phase of this parity is complete, and sees the stores of the cluster's blocks.
 __device__ __forceinline__ void barrier_wait_for_peers(u32 barrier, u32 parity) {
     asm volatile(
@@ -93,52 +111,15 @@ __device__ __forceinline__ void store_matrices(u32 address, const u32 (&r)[4]) {
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};"
                  ::"r"(address), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
 }
-__device__ __forceinline__ uint4 shared_unit(u32 address) {
-    uint4 r;
-    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w)
-                 : "r"(address)
-                 : "memory");
-    return r;
-}
-__device__ __forceinline__ float2 shared_two(u32 address) {
-    float2 r;
-    asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];" : "=f"(r.x), "=f"(r.y) : "r"(address) : "memory");
-    return r;
-}
-__device__ __forceinline__ void put_shared(u32 address, float x) {
-    asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(x) : "memory");
-}
-/// `volatile`: stays before the matmul, so that the data is there after it.
-__device__ __forceinline__ float2 load_two(const float* from) {
-    float2 r;
-    asm volatile("ld.global.v2.f32 {%0,%1}, [%2];" : "=f"(r.x), "=f"(r.y) : "l"(from) : "memory");
-    return r;
-}
-__device__ __forceinline__ void store_two(float* to, float2 x) {
-    asm volatile("st.global.v2.f32 [%0], {%1,%2};" ::"l"(to), "f"(x.x), "f"(x.y) : "memory");
-}
 /// Prefetches a line of 128 bytes into the L1 cache.
 __device__ __forceinline__ void prefetch_line(const void* from) {
     asm volatile("prefetch.global.L1 [%0];" ::"l"(from) : "memory");
 }
-/// One store: the compiler would split it in four.
-__device__ __forceinline__ void store_unit(void* to, uint4 x) {
-    asm volatile("st.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(to), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w)
-                 : "memory");
-}
 
-__device__ __forceinline__ float float_from_lane(float x, int mask) {
-    return __shfl_xor_sync(0xffffffffu, x, mask);
-}
 /// Three warps write vectors into shared memory, eight wait for them: named barrier 1, since 0 is
 /// the block's.
 __device__ __forceinline__ void vectors_give() { asm volatile("bar.arrive 1, 352;" ::: "memory"); }
 __device__ __forceinline__ void vectors_wait() { asm volatile("bar.sync 1, 352;" ::: "memory"); }
-/// Prefetches a line of 128 bytes into the L2 cache.
-__device__ __forceinline__ void prefetch_far_line(const void* from) {
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(from) : "memory");
-}
 
 // ---- tiles ----
 
@@ -259,10 +240,5 @@ struct OutputTiles {
 
     __device__ __forceinline__ void release(int slot) const {
         if (lane < SHARERS) barrier_arrive_at(shared + EMPTY + slot * 8, mate);
-    }
-
-    /// Rows of 128 bytes, groups of eight rows 1024 bytes apart, 128-byte swizzle.
-    __device__ __forceinline__ u64 descriptor(u32 address) const {
-        return (u64)((address & 0x3ffff) >> 4) | (u64)1 << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
     }
 };

@@ -144,10 +144,21 @@ WGMMA_RS(128, "256", "%128,%129,%130,%131", "%132")
 #define NAMES_96 NAMES_80 ",%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
 #define OPERANDS_96(i) OPERANDS_64(i), OPERANDS_32(i + 64)
 WGMMA_SS(96, "192", "%96", "%97", "%98")
-// ---- attention ----
+// ---- matrices ----
 
 /// Descriptor of a swizzled chunk for `wgmma`: rows of 128 bytes, groups of eight rows 1024 bytes
 /// apart; `next`: bytes to the chunk of the next 64 columns, where a product reads several.
 __device__ __forceinline__ u64 descriptor(u32 address, u32 next = 16) {
     return (u64)((address & 0x3ffff) >> 4) | (u64)(next >> 4) << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
+}
+/// Issues the product of STEPS x 16 columns of two swizzled chunks: sums[64 x 2 R] (+)= a b^T. ADD is
+/// 0 to begin with zeros, a constant: sums need not be kept for it. Nothing but `wgmma` between fence
+/// and commit: control flow there makes the compiler serialise them.
+template <int STEPS, int ADD, int R>
+__device__ __forceinline__ void wgmma_steps(float (&sums)[R], u64 a, u64 b) {
+    settle(sums);
+    wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < STEPS; i++) wgmma_ss(sums, a + i * 2, b + i * 2, i > 0 ? 1 : ADD);
+    wgmma_commit();
 }

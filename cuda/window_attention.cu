@@ -32,6 +32,7 @@ their queries. Whole windows come before those that reach beyond the map, so tha
 with more blocks than others have large and small ones. A warp without queries copies too.
 */
 #include "ptx.cuh"
+#include "arithmetic.cuh"
 #include "attention.cuh"
 #include "window_attention.cuh"
 
@@ -156,7 +157,7 @@ struct Windows {
                     for (int k = 0; k < 4; k++)
                         if (i * 4 + 1 != UNITS || k == 0) {
                             u32& to = loaded[t][h][i][k];
-                            to = MORE ? greater(to, found[t][h][i][k]) : found[t][h][i][k];
+                            to = MORE ? greater_halves(to, found[t][h][i][k]) : found[t][h][i][k];
                         }
     }
 
@@ -240,8 +241,7 @@ struct Windows {
 #pragma unroll
                 for (int j = 0; j < STEPS * 2; j++)
                     most = fmaxf(most, fmaxf(scores[t][j][2 * h], scores[t][j][2 * h + 1]));
-                most = fmaxf(most, from_lane(most, 1));
-                high[t][h] = fmaxf(most, from_lane(most, 2)) * LOG2E;
+                high[t][h] = most_of_lanes<1, 4>(most) * LOG2E;
                 above |= high[t][h] > row_max[t][h] + HEADROOM;
             }
         if (any_lane(above)) {
@@ -249,9 +249,7 @@ struct Windows {
             for (int t = 0; t < TILES; t++)
 #pragma unroll
                 for (int h = 0; h < 2; h++) {
-                    float next = fmaxf(row_max[t][h], high[t][h]), scale = power_of_two(row_max[t][h] - next);
-                    row_max[t][h] = next;
-                    row_sum[t][h] *= scale;
+                    float scale = raise_maximum(high[t][h], row_max[t][h], row_sum[t][h]);
 #pragma unroll
                     for (int j = 0; j < UNITS; j++)
                         acc_o[t][j][2 * h] *= scale, acc_o[t][j][2 * h + 1] *= scale;
@@ -262,12 +260,9 @@ struct Windows {
 #pragma unroll
             for (int j = 0; j < STEPS * 2; j++)
 #pragma unroll
-                for (int h = 0; h < 2; h++) {
-                    float low = power_of_two(fmaf(scores[t][j][2 * h], LOG2E, -row_max[t][h]));
-                    float next = power_of_two(fmaf(scores[t][j][2 * h + 1], LOG2E, -row_max[t][h]));
-                    row_sum[t][h] += low + next;
-                    weights[t][j / 2][(j & 1) * 2 + h] = pack(low, next);
-                }
+                for (int h = 0; h < 2; h++)
+                    weights[t][j / 2][(j & 1) * 2 + h] =
+                        weights_of(scores[t][j], h, row_max[t][h], row_sum[t][h]);
     }
 
     template <int STEPS>

@@ -5,15 +5,6 @@ arguments, the needed queries of a window, the exchange between four lanes, and 
 
 // ---- primitives ----
 
-/// The greater of each half.
-__device__ __forceinline__ u32 greater(u32 a, u32 b) {
-    u32 r;
-    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
-    return r;
-}
-__device__ __forceinline__ u32 word_from_lane(u32 x, int mask) {
-    return __shfl_xor_sync(0xffffffffu, x, mask);
-}
 /// Asynchronous copy of 16 bytes from global to shared memory if `wanted`; zeros where `valid` is
 /// false.
 __device__ __forceinline__ void copy16_if(bool wanted, u32 to, const void* from, bool valid) {
@@ -23,11 +14,6 @@ __device__ __forceinline__ void copy16_if(bool wanted, u32 to, const void* from,
             "r"(to),
         "l"(from), "r"(bytes), "r"((int)wanted)
         : "memory");
-}
-/// c[16x8] += a[16x8] b[8x8]; of `a` the first two words.
-__device__ __forceinline__ void multiply_add_eight(float (&c)[4], const u32 (&a)[4], u32 b) {
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(b));
 }
 
 // ---- attention ----
@@ -50,7 +36,7 @@ __device__ __forceinline__ void exchange(u32 (&x)[4], int lane) {
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             if (i & bit) continue;
-            u32 got = word_from_lane(upper ? x[i] : x[i + bit], bit);
+            u32 got = from_lane(upper ? x[i] : x[i + bit], bit);
             (upper ? x[i] : x[i + bit]) = got;
         }
     }
@@ -84,16 +70,14 @@ struct Asked {
 template <int UNITS, class At>
 __device__ __forceinline__ void store_window_row(f16* out, int to, int depth, int lane, float sum, At at) {
     int t = lane & 3;
-    sum += from_lane(sum, 1);
-    sum += from_lane(sum, 2);
-    float share = 1.0f / sum;
+    float share = 1.0f / sum_of_lanes<1, 4>(sum);
 #pragma unroll
     for (int i = 0; i < UNITS; i += 4) {
         u32 words[4] = {0, 0, 0, 0};
 #pragma unroll
         for (int k = 0; k < 4; k++)
             if (i + k < UNITS)
-                words[k] = pack(at((i + k) % UNITS, 0) * share, at((i + k) % UNITS, 1) * share);
+                words[k] = to_f16x2(at((i + k) % UNITS, 0) * share, at((i + k) % UNITS, 1) * share);
         if (i + 1 == UNITS) {
             if (to >= 0 && i * 8 < depth) *(u32*)(out + to + i * 8 + t * 2) = words[0];
             continue;

@@ -67,7 +67,7 @@ fn a_fault_in_any_kernel_is_found() {
     let mut written = 0;
     for name in [
         "common.cuh",
-        "f16x2.cuh",
+        "arithmetic.cuh",
         "gelu.cuh",
         "layernorm.cuh",
         "preprocess.cuh",

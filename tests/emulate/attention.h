@@ -2,12 +2,10 @@
 // and the sections of the source.
 #include "attention.cuh.attention"
 #ifdef CLUSTERS
-#include "wgmma.cuh.attention"
 #include "attention_hopper.cuh.attention"
 #include "attention_cluster_hopper.cu.attention"
 #else
 template <int THREADS> static void group_barrier(int b) { turn_join(b, THREADS); }
-static void store_shared_float(u32 a, float x) { memcpy(&memory[a], &x, 4); }
 #include "attention_gather.cuh.gather"
 #include "attention.cu.attention"
 #endif

@@ -11,12 +11,10 @@ order says it writes is written, zeros and all.
 #else
 #include "harness.h"
 #endif
-#define power_of_two power_of_two_of_halves
 static float __fmul_rn(float a, float b) { return a * b; }
 static float __fadd_rn(float a, float b) { return a + b; }
 #include "dependents.h"
 #include "../../cuda/common.cuh"
-#include "../../cuda/f16x2.cuh"
 #include "../../cuda/gelu.cuh"
 
 /// A matrix of halves and its boxes of 64 columns; or several matrices (an instruction says which it
@@ -32,12 +30,6 @@ static void cluster_barriers_known() { block_barrier(); }
 static void barriers_publish() {}
 static int of_warp(int x) { return x; }
 static void prefetch_map(const TensorMap*) {}
-static void here(u32 address) {
-    if (address >> 18 != block_of(me->id)) {
-        printf("an address of another block's\n");
-        exit(1);
-    }
-}
 /// Whether all threads of a block have ended, so that its shared memory is gone.
 static bool block_ended(u32 rank) {
     for (int i = block_threads; i-- > 0;) if (!fibers[rank * block_threads + i].done) return false;
@@ -174,23 +166,7 @@ static void store_matrices(u32 address, const u32 (&r)[4]) {
         }
     });
 }
-static uint4 shared_unit(u32 a) {
-    uint4 r;
-    here(a);
-    if (a % 16) exit(1);
-    memcpy(&r, &memory[a], 16);
-    return r;
-}
-static float2 shared_two(u32 a) {
-    float2 r;
-    here(a);
-    if (a % 8) exit(1);
-    memcpy(&r, &memory.at(a + 7) - 7, 8);
-    return r;
-}
-static void put_shared(u32 a, float x) { here(a); if (a % 4) exit(1); memcpy(&memory.at(a + 3) - 3, &x, 4); }
 static void prefetch_line(const void* from) { (void)*(volatile const u16*)from; }
-static void store_unit(void* to, uint4 x) { inside(to, 16), memcpy(to, &x, 16); }
 /// Whatever is under way lands when it likes, and in any order.
 template <class T> static void some_land(std::vector<T>& all, int hurry) {
     for (int times = rng() % 3; times > 0 && !all.empty() && rng() % hurry == 0; times--) {

@@ -1,6 +1,4 @@
 // cuda/gemm_bias_hopper.cu and gemm_gelu_hopper.cu for the CPU: after cluster.h.
-static float4 load_shared_floats(u32 a) { return shared_value<float4>(a); }
-static void store_shared_floats(u32 a, float4 x) { store_shared_value(a, x); }
 static void last_group_barrier() { turn_join(4 + 16 * block_of(me->id), 128); }
 #include "gemm_hopper.cuh.gemm"
 #include "gemm_bias_hopper.cu.gemm"

@@ -4,7 +4,7 @@ Runs the source of the products with a norm behind them (cuda/gemm_layernorm_hop
 */
 #include "cluster.h"
 static const unsigned char *ahead_first, *ahead_end; static std::vector<int> fetched;
-static void prefetch_far_line(const void* from) {
+static void prefetch(const void* from) {
     const unsigned char* at = (const unsigned char*)from;
     if (at < ahead_first || at + 128 > ahead_end || (at - ahead_first) % 128) {
         printf("a line outside\n");

@@ -26,6 +26,7 @@ static float reciprocal(float x) { return (1 - 0x1p-23f) / x; }
 /// asked for another of its words by lanes which the hardware serves at once. `together`: false
 /// where only a part of the lanes come here, which are not counted.
 template <int BYTES> static void* shared_bytes(u32 address, bool together = true) {
+    here(address);
     if (address % BYTES || address + BYTES > memory.size()) {
         printf("bad access to shared memory\n");
         exit(1);
@@ -239,3 +240,4 @@ static void normalize64(double* x, int n, const float* weight, const float* bias
     for (int i = 0; i < n; i++) square += (x[i] - mean) * (x[i] - mean) / n;
     for (int i = 0; i < n; i++) x[i] = (x[i] - mean) / sqrt(square + epsilon) * weight[i] + bias[i];
 }
+#include "ptx.h"

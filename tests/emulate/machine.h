@@ -40,6 +40,12 @@ static uint4 make_uint4(u32 x, u32 y, u32 z, u32 w) { return {x, y, z, w}; }
 static float half(f16 h) { return host_from_half(h); }
 static f16 tohalf(float f) { return host_half_bits(f); }
 [[noreturn]] static void stop(const char* what) { printf("%s\n", what), fflush(stdout), exit(1); }
+#include "../../cuda/arithmetic.cuh"
+
+/// Shared memory of another block of the cluster takes other instructions.
+static void here(u32 address) {
+    if (address >> 18 != block_of(me->id)) stop("an address of another block's");
+}
 
 // ---- copies ----
 
@@ -172,11 +178,22 @@ static void multiply_add_eight(float (&c)[4], const u32 (&a)[4], u32 b) {
     multiply_add(c, first, b, 0);
 }
 
+/// An 8 x 8 matrix, of which lane l has columns 2 (l % 4) and the next one of row l / 4, transposed.
+static u32 transposed(u32 matrix) {
+    struct Matrix { u32 from, to; } own{matrix, 0};
+    collective(&own, [](Fiber* f) {
+        for (int l = 0; l < 32; l++) {
+            // Rows 2 (l % 4) and the next one of column l / 4.
+            const int from = l % 4 * 8 + l / 8, low = l / 4 % 2 * 16;
+            const u32 a = ((Matrix*)f[from].args)->from, b = ((Matrix*)f[from + 4].args)->from;
+            ((Matrix*)f[l].args)->to = (a >> low & 0xffff) | (b >> low) << 16;
+        }
+    });
+    return own.to;
+}
+
 // ---- lanes and barriers ----
 
-static u32 pack(float lo, float hi) { return tohalf(lo) | (u32)tohalf(hi) << 16; }
-static float power_of_two(float x) { return exp2f(x); }
-static float shared_float(u32 a) { float r; memcpy(&r, &memory[a], 4); return r; }
 template <class T> static T from_lane(T x, int mask) {
     struct Lane { T x, r; } own{x, {}};
     collective(&own, [&](Fiber* f) {
@@ -184,11 +201,9 @@ template <class T> static T from_lane(T x, int mask) {
     });
     return own.r;
 }
-static u32 word_from_lane(u32 x, int mask) { return from_lane(x, mask); }
-static u32 greater(u32 a, u32 b) {
-    auto of = [](f16 x, f16 y) { return half(x) >= half(y) ? x : y; };
-    return of(a, b) | (u32)of(a >> 16, b >> 16) << 16;
-}
+#include "ptx.cuh.lanes"
+/// A fault (sections.sh): two weights of a softmax that are 1 whatever their scores are.
+static u32 alike(float& sum) { return sum += 2.0f, 0x3c003c00; }
 static bool any_lane(bool p) {
     struct Vote { bool p, r; } own{p, false};
     collective(&own, [](Fiber* f) {

@@ -1,7 +1,5 @@
 // cuda/mask_decoder_tokens.cu and mask_decoder_heads.cu for the CPU: after machine.h, the
 // primitives and the sections of the source.
-static float zero_behind_barrier() { block_barrier(); return 0.0f; }
-#include "../../cuda/f16x2.cuh"
 #include "attention.cuh.attention"
 #include "mask_decoder_tokens.cuh.tokens"
 #include "mask_decoder_combine.cuh.combine"

@@ -1,18 +1,4 @@
 // cuda/memory_encoder_fuse_hopper.cu for the CPU: after cluster.h.
-static float float_from_lane(float x, int mask) { return from_lane(x, mask); }
-static float2 weight_two(const float* from) {
-    float2 r;
-    memcpy(&r, inside(read_only(from), sizeof r), sizeof r);
-    return r;
-}
-static float4 load_shared_floats(u32 a) {
-    here(a);
-    return shared_value<float4>(a);
-}
-static void load_pixels_of(u32 to, const TensorMap* map, i32 column, i32 row, i32 matrix, u32 barrier,
-                           u32 blocks) {
-    tma_load<true>(to, map, column, row, matrix, barrier, blocks);
-}
 /// As parts, which land in any order.
 static void send_bytes(u32 from, u32 bytes, u32 barrier, u32 rank) {
     if (from % 16 || bytes % 16) stop("a bad copy");
@@ -27,5 +13,4 @@ static void send_bytes(u32 from, u32 bytes, u32 barrier, u32 rank) {
     }
 }
 static void wgmma_transposed(float (&d)[64], u64 a, u64 b) { product({d, 128, 0, a, b, 1, true, true}); }
-#include "wgmma.cuh.attention"
 #include "memory_encoder_fuse_hopper.cu.fuse"

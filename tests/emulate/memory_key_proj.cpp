@@ -20,7 +20,7 @@ static void test(Case c) {
     Halves keys(c.layers * all * 256);
     times.fill([&](size_t) { return uniform(rng); });
     frequencies.fill([&](size_t i) { return powf(10000.0f, -2.0f * (i / 2) / 128); });
-    turns.fill([&](size_t) { float angle = 64 * uniform(rng); return pack(cosf(angle), sinf(angle)); });
+    turns.fill([&](size_t) { float angle = 64 * uniform(rng); return to_f16x2(cosf(angle), sinf(angle)); });
     ages.fill([&](size_t i) { return (int)((i + 3) * 5 % c.count); });
     struct Block { PointerTimes shared; Keys threads[KEY_THREADS]; };
     launch_with<Block>({c.blocks, (unsigned)c.layers, 1}, KEY_THREADS, [&](Block& block) {

@@ -1,8 +1,4 @@
 // cuda/memory_key_proj.cu for the CPU: after machine.h, the primitives and the sections of the source.
-static u32 add_halves(u32 a, u32 b) {
-    return tohalf(half(a) + half(b)) | (u32)tohalf(half(a >> 16) + half(b >> 16)) << 16;
-}
-#include "../../cuda/f16x2.cuh"
 static float sine(float x) { return std::sin(x) + off_by(0x1p-20f); }
 static float cosine(float x) { return std::cos(x) - off_by(0x1p-20f); }
 #include "attention.cuh.attention"

@@ -18,11 +18,6 @@ static void store_matrices_transposed(u32 address, const u32 (&r)[4]) {
         }
     });
 }
-static u32 at_peer(u32 address, u32 rank) {
-    here(address);
-    if (rank >= cluster_size || fibers[rank * block_threads].done) stop("a part for nobody");
-    return (address & 0x3ffff) | rank << 18;
-}
 /// As two parts, which land in any order.
 static void send_unit(u32 there, const u32 (&x)[4], u32 barrier) {
     if (there % 16 || there >> 18 != barrier >> 18) stop("a bad part");
@@ -33,7 +28,7 @@ static void send_unit(u32 there, const u32 (&x)[4], u32 barrier) {
     }
 }
 static void first_group_barrier() { turn_join(1 + 16 * block_of(me->id), 128); }
-static float weight_float(const float* from) { inside(read_only(from), 4); return *from; }
-#include "wgmma.cuh.attention"
+// Not counted: rows of memories whose units meet in a bank are known.
+static uint4 shared_unit(u32 a) { return shared_value<uint4>(a, false); }
 #include "mlp_hopper.cuh.mlp"
 #include "mlp_hopper.cu.mlp"

@@ -13,6 +13,7 @@ static float reciprocal_root_ftz(float x) { return reciprocal_root(x); }
 static float reciprocal(float x) { return 1.0f / x; }
 
 template <int BYTES> static void* shared_bytes(u32 address, bool = true) {
+    here(address);
     if (address % BYTES || address + BYTES > memory.size()) stop("bad access to shared memory");
     return &memory[address];
 }
@@ -31,3 +32,4 @@ static const void* inside(const void* from, size_t bytes) {
     return from;
 }
 template <class T> static T* stored_at(T* to, size_t) { return to; }
+#include "ptx.h"

@@ -40,12 +40,10 @@ wrong attention_cluster_hopper.cu.attention attention_has_no_bias 'any_lane(othe
 wrong attention.cu.attention attention_reads_before_it_waits 'dependent_wait()' '(void)0'
 landed='copies_wait<STAGES / GROUP - 1>()'
 wrong attention.cu.attention attention_reads_before_it_waits "$landed" "($landed, dependent_wait())"
-for column in '' ' + 1'; do
-    wrong attention.cu.attention attention_weighs_all_keys_alike \
-        "fmaf(scores[r][j][2 * h$column], LOG2E, -row_max[r][h])" 0.0f
-    wrong window_attention.cu.attention windows_weigh_all_keys_alike \
-        "fmaf(scores[t][j][2 * h$column], LOG2E, -row_max[t][h])" 0.0f
-done
+wrong attention.cu.attention attention_weighs_all_keys_alike \
+    'weights_of(scores[r][j], h, row_max[r][h], row_sum[r][h])' 'alike(row_sum[r][h])'
+wrong window_attention.cu.attention windows_weigh_all_keys_alike \
+    'weights_of(scores[t][j], h, row_max[t][h], row_sum[t][h])' 'alike(row_sum[t][h])'
 wrong attention_hopper.cuh.attention attention_weighs_all_keys_alike \
     'fmaf(scores[j], LOG2E, -row_max[h])' 0.0f
 wrong window_attention_hopper.cu.attention windows_weigh_all_keys_alike \
@@ -102,9 +100,9 @@ wrong repvit_stem.cu.stem repvit_stem_sums_edges_as_inner 'edge_of(y, x, grid)' 
 wrong hiera_stem.cu.stem hiera_stem_has_no_position \
     'load_halves(p.position + tokens[m][i] * p.columns + column)' 'make_uint2(0, 0)'
 wrong hiera_stem.cu.stem hiera_stem_begins_a_row_early 'top * STRIDE - 3' '(top * STRIDE - 4)'
+wrong hiera_block.cuh.tokens hiera_block_weighs_all_keys_alike 'weights_of(scores[j], i, top, sum)' \
+    'alike(sum)'
 for i in '' ' + 1'; do
-    wrong hiera_block.cuh.tokens hiera_block_weighs_all_keys_alike \
-        "fmaf(scores[j][i * 2$i], LOG2E, -top)" 0.0f
     wrong hiera_block.cu.block hiera_block_has_the_wrong_gelu \
         "gelu(hidden[m][n][i * 2$i])" "-gelu(hidden[m][n][i * 2$i])"
 done
@@ -140,7 +138,7 @@ wrong memory_attention_project_hopper.cuh.parts query_forgets_later_parts 'from 
 wrong memory_attention_project_hopper.cuh.parts query_swaps_no_halves 'odd ? came : words[0][i]' 'words[0][i]'
 wrong memory_attention_project_hopper.cu.projection query_keeps_tokens_from_its_peer \
     'store_peer_unit(place + apart, words)' '(void)0'
-wrong memory_attention_tail.cu.tail tail_forgets_a_parts_scale '::power_of_two(stat[i].x - top)' 1.0f
+wrong memory_attention_tail.cu.tail tail_forgets_a_parts_scale 'power_of_two(stat[i].x - top)' 1.0f
 wrong memory_attention_tail.cu.tail tail_forgets_later_parts 'from >= p.parts' true
 wrong memory_attention_tail.cu.tail tail_forgets_the_residual \
     'load_halves(p.residual + within(p, first + n * 8 + (lane >> 2)) * COLUMNS + own)' 'make_uint2(0, 0)'

@@ -159,3 +159,4 @@ static void named_barrier_arrive(int b) { turn_arrive(b + 16 * block_of(me->id),
 static void named_barrier_sync(int b) { turn_join(b + 16 * block_of(me->id), 256); }
 template <int> static void registers_release() {}
 template <int> static void registers_claim() {}
+#include "wgmma.cuh.matrices"

@@ -3,7 +3,6 @@
 #include "attention.cuh.attention"
 #include "window_attention.cuh.attention"
 #ifdef HOPPER
-#include "wgmma.cuh.attention"
 #include "window_attention_hopper.cu.attention"
 #else
 #include "window_attention.cu.attention"

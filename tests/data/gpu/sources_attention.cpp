@@ -12,7 +12,6 @@ static void store_shared_float(u32 a, float x) { memcpy(&memory[a], &x, 4); }
 }  // namespace any
 namespace clusters {
 #include "attention.cuh.attention"
-#include "wgmma.cuh.attention"
 #include "attention_hopper.cuh.attention"
 #include "attention_cluster_hopper.cu.attention"
 #include "attention_cluster_hopper.cu.instances"
@@ -26,7 +25,6 @@ namespace windows {
 namespace hopper_windows {
 #include "attention.cuh.attention"
 #include "window_attention.cuh.attention"
-#include "wgmma.cuh.attention"
 #include "window_attention_hopper.cu.attention"
 #include "window_attention_hopper.cu.instances"
 }  // namespace hopper_windows

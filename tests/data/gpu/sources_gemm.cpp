@@ -9,7 +9,7 @@ namespace products {
 #include "gemm_gelu_hopper.cu.instances"
 }  // namespace products
 namespace norms {
-static void prefetch_far_line(const void* from) { (void)*(volatile const unsigned char*)from; }
+static void prefetch(const void* from) { (void)*(volatile const unsigned char*)from; }
 #include "../../emulate/gemm_layernorm.h"
 #include "gemm_layernorm_hopper.cu.instances"
 }  // namespace norms
