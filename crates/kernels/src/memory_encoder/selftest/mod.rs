@@ -131,12 +131,12 @@ fn judge(bench: &Bench) {
             };
             (old.encoder.mlp, old.encoder.fuse, work.encoder.mlp) = (None, None, None);
             let Some((last, wanted)) = case.frames.last().zip(expected.last()) else { return };
-            // First Hopper's kernel for mask and features: racecheck takes minutes for all that follows.
-            work.encoder.fuse = fuse::on_hopper(bench, case);
-            if work.encoder.fuse.is_some() {
+            // Hopper's kernel for mask and features first: racecheck takes minutes for the rest.
+            if let Some(fuse) = fuse::on_hopper(bench, case) {
+                work.encoder.fuse = Some(fuse);
                 fuse::judge(bench, case, &drawn, (last, wanted), [&old, &work]);
+                work.encoder.fuse = None;
             }
-            work.encoder.fuse = None;
             // As any GPU computes it.
             for (frame, expected) in case.frames.iter().zip(&expected) {
                 let name = format!("{}, {}", case.name, frame.name);
@@ -159,8 +159,7 @@ fn judge(bench: &Bench) {
             }
             work.encoder.fuse = fuse::on_hopper(bench, case);
             work.encoder.mlp = mlp::on_hopper(bench, case);
-            let low = last.low(&drawn);
-            if let Err(error) = work.give(&last.given(&low), &bench.stream) {
+            if let Err(error) = work.give(&last.given(&last.low(&drawn)), &bench.stream) {
                 return bench.found(row(NAME, case.name, Err(error)));
             }
             ways::judge(bench, case, &work, &drawn);
