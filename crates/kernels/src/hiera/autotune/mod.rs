@@ -22,8 +22,8 @@ use super::executor::{TrunkExecutor, TrunkSource};
 use super::gemm::GemmImpl;
 use super::kernel_names::autotuned_kernels;
 use crate::attention::{AttentionKernels, AttentionUse};
-use cuda::cublaslt::{Choice, Choices, Matmul};
-use cuda::{Capturable, CapturedGraph, Event, Gpu, MemoryTag, Stream, View};
+use cuda::cublaslt::{Choice, Choices, Matmul, PdlKernels};
+use cuda::{Capturable, CapturedGraph, Event, Gpu, LaunchMode, MemoryTag, Stream, View};
 use trials::{Clock, Trials, tune_algorithm, tune_fused, tune_gemm_impls, tune_pdl};
 use vos::noise::Noise;
 
@@ -155,13 +155,18 @@ pub fn autotune(gpu: &Gpu, source: &TrunkSource, within: Duration) -> Result<Cho
     }
     let all_tried = !clock.is_up();
     clock.until.set(begun + within);
+    let use_pdl = |kinds| executor.use_pdl(kinds);
+    let pdl = tune_pdl(&mut trials, executor.can_use_pdl(), PdlKernels::default(), use_pdl)?;
+    // A kernel that starts early saves the gap in front of it, so it is tried like that.
+    let pdl = PdlKernels { products: LaunchMode::Pdl.is_capturable(), ..pdl };
+    use_pdl(pdl);
     tune_gemm_impls(&mut trials, &executor.gemm_impls().collect::<Vec<&GemmImpl>>())?;
     let fuse = |kernel: &str, fused| executor.fused().fuse(kernel, fused);
     let separate = tune_fused(&mut trials, &executor.fused().names(), fuse)?;
-    // Last, as it depends on the chosen kernels.
-    let pdl = tune_pdl(&mut trials, executor.can_use_pdl(), |kinds| {
-        executor.use_pdl(kinds);
-    })?;
+    // Once more, with the chosen kernels.
+    let can = executor.can_use_pdl();
+    let pdl = PdlKernels { products: pdl.products && can.products, ..pdl };
+    let pdl = tune_pdl(&mut trials, can, pdl, use_pdl)?;
     let us = trials.before_and_after(&mut first)?;
     if clock.is_up() || !all_tried {
         log::warn!(

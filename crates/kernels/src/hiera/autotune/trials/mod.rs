@@ -270,19 +270,22 @@ pub(super) fn tune_fused<C: Clock>(
     Ok(lost)
 }
 
-/// Tries each set of the kinds that `can` use PDL; `apply` sets one.
+/// Tries each set of the kinds that `can` use PDL, and none of them, against the set that is in
+/// use, `before`; `apply` sets one.
 pub(super) fn tune_pdl<C: Clock>(
     trials: &mut Trials<'_, C>,
     can: PdlKernels,
+    before: PdlKernels,
     apply: impl Fn(PdlKernels),
 ) -> Result<PdlKernels> {
-    let sets: Vec<PdlKernels> = can.subsets().collect();
+    let sets = can.subsets().chain([PdlKernels::default()]);
+    let sets: Vec<PdlKernels> = sets.filter(|set| *set != before).collect();
     let choose = |at: usize| {
         apply(sets[at]);
         Ok(())
     };
     let found = trials.try_all("kernels with PDL", sets.len(), choose)?;
-    let best = found.won.map_or_else(PdlKernels::default, |won| sets[won]);
+    let best = found.won.map_or(before, |won| sets[won]);
     apply(best);
     Ok(best)
 }

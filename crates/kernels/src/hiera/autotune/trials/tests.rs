@@ -164,3 +164,24 @@ fn kernels_that_are_faster_only_together_are_found() {
     assert_eq!(took(100.0), 100.0);
     assert_eq!([0, 1, 2].map(|at: usize| gemms[at].kernel()), [None; 3]);
 }
+
+#[test]
+fn kinds_with_pdl_stay_unless_another_set_is_faster() {
+    let norms = PdlKernels { norms: true, ..PdlKernels::default() };
+    let took = |can: PdlKernels, before: PdlKernels, of: fn(PdlKernels) -> f64| {
+        let used = Cell::new(before);
+        let clock = NoisyClock { noisy: 0.0005, ..NoisyClock::new(|| Ok(of(used.get()))) };
+        let mut trials = Trials::new(&clock).unwrap();
+        let found = tune_pdl(&mut trials, can, before, |kinds| used.set(kinds)).unwrap();
+        assert_eq!(found, used.get());
+        (found, clock.recordings.get())
+    };
+    let none = PdlKernels::default();
+    // One recording is that of the set in use, the others are those of all other sets.
+    assert_eq!(took(PdlKernels::ALL, none, |_| 100.0), (none, 8));
+    assert_eq!(took(PdlKernels::ALL, norms, |_| 100.0), (norms, 8));
+    assert_eq!(took(PdlKernels::ALL, norms, |of| if of.is_none() { 90.0 } else { 95.0 }).0, none);
+    let windows = |of: PdlKernels| if of.windows && !of.products { 90.0 } else { 100.0 };
+    assert!(took(PdlKernels::ALL, norms, windows).0.windows);
+    assert_eq!(took(none, none, |_| 100.0), (none, 1), "no kind can");
+}
