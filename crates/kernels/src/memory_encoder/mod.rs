@@ -43,6 +43,9 @@ const HALF: usize = 2;
 const FLOAT: usize = 4;
 /// What vector loads need.
 const ALIGNMENT: usize = 16;
+/// The most tokens for which the memory encoder's kernels start early: an image of 512 pixels. On
+/// H200s that was 2 % faster there, and 7 % slower at 768 pixels (docs/results/kernels.md).
+const EARLY_TOKENS: usize = 32 * 32;
 
 /// A memory encoder with its weights, and the memory that it works in: for one stream at a time.
 #[derive(Debug)]
@@ -116,9 +119,10 @@ impl MemoryEncoder {
         stream: &Stream,
         branch: Option<&Branch>,
     ) -> Result<()> {
-        // On an H200 early launches made the memory encoder slower and the perceiver's small kernels
-        // faster (docs/results/kernels.md); why is not known.
-        self.enqueue_in([LaunchMode::Ordered, LaunchMode::Pdl], inputs, memory, stream, branch)
+        let early = self.tokens() <= EARLY_TOKENS;
+        let mode = if early { LaunchMode::Pdl } else { LaunchMode::Ordered };
+        // The perceiver's small kernels gain at any size.
+        self.enqueue_in([mode, LaunchMode::Pdl], inputs, memory, stream, branch)
     }
 
     /// The same in launch modes: the memory encoder's and the perceiver's.
