@@ -1,5 +1,6 @@
-// Arithmetic that takes a GPU one or two instructions and the host, which runs the same sources in
-// tests, a function: pairs of halves, powers of two, and extremes that do not hide a NaN.
+// Arithmetic of few instructions: pairs of halves, powers of two, and extremes that do not hide a NaN.
+// The host runs the same sources in tests, with functions in place of instructions (half.h). Needs
+// ptx.cuh or common.cuh in front.
 #pragma once
 
 namespace {
@@ -39,7 +40,8 @@ __device__ __forceinline__ u32 greater_halves(u32 a, u32 b) {
     return word;
 #else
     const float2 x = to_float2(a), y = to_float2(b);
-    return to_f16x2(x.x >= y.x ? x.x : y.x, x.y >= y.y ? x.y : y.y);
+    auto of = [](float one, float other) { return one != one || one >= other ? one : other; };
+    return to_f16x2(of(x.x, y.x), of(x.y, y.y));
 #endif
 }
 // The smaller of two; a NaN where either is one.
@@ -52,7 +54,7 @@ __device__ __forceinline__ float smaller(float a, float b) {
     return a != a ? a : b != b ? b : fminf(a, b);
 #endif
 }
-// 2 to the x, to some 2^-22 of it. Results below 2^-126 are 0.
+// 2 to the x, to some 2^-22 of it. On a GPU results below 2^-126 are 0.
 __device__ __forceinline__ float power_of_two(float x) {
 #ifdef __CUDA_ARCH__
     float power;

@@ -172,7 +172,7 @@ struct Attention {
 #pragma unroll
             for (int i = 0; i < 2; i++) {
                 int column = j * 8 + (lane & 3) * 2 + i;
-                float start = bias ? shared_float(bias_at(tile, column)) : 0.0f;
+                float start = bias ? load_shared_float(bias_at(tile, column)) : 0.0f;
                 if (ragged && tile * KEYS + column >= n) start = NEVER;
 #pragma unroll
                 for (int r = 0; r < ROW_BLOCKS; r++) scores[r][j][i] = scores[r][j][i + 2] = start;

@@ -50,7 +50,7 @@ __device__ __forceinline__ void multiply_add_eight(float (&c)[4], const u32 (&a)
 /// lane / 4.
 __device__ __forceinline__ u32 transposed(u32 matrix) {
     u32 r;
-    asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(r) : "r"(matrix));
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(r) : "r"(matrix));
     return r;
 }
 

@@ -43,15 +43,15 @@ __device__ __forceinline__ void gather(float (&acc_o)[ROWS][EIGHTS][4], float (&
         float own[2], other[2];
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-            float found = shared_float(at(r, h)), top = fmaxf(row_max[r][h], found);
+            float found = load_shared_float(at(r, h)), top = fmaxf(row_max[r][h], found);
             own[h] = power_of_two(row_max[r][h] - top), other[h] = power_of_two(found - top);
             row_max[r][h] = top;
-            row_sum[r][h] = row_sum[r][h] * own[h] + shared_float(at(r, 2 + h)) * other[h];
+            row_sum[r][h] = row_sum[r][h] * own[h] + load_shared_float(at(r, 2 + h)) * other[h];
         }
 #pragma unroll
         for (int i = 0; i < EIGHTS * 4; i++) {
             float& sum = acc_o[r][i / 4][i % 4];
-            sum = sum * own[i / 2 & 1] + shared_float(at(r, 4 + i)) * other[i / 2 & 1];
+            sum = sum * own[i / 2 & 1] + load_shared_float(at(r, 4 + i)) * other[i / 2 & 1];
         }
     }
 }

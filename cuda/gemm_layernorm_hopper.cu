@@ -116,7 +116,7 @@ struct GemmResidualLayerNorm
 #pragma unroll
                 for (int j = 0; j < GROUPS; j++) {
                     float2 x = {0.0f, 0.0f};
-                    if (has(j)) x = load_written_pair(from + j * 8);
+                    if (has(j)) x = load_coherent_pair(from + j * 8);
                     kept[j * 4 + r * 2] = x.x, kept[j * 4 + r * 2 + 1] = x.y;
                 }
             } else {
@@ -154,7 +154,6 @@ struct GemmResidualLayerNorm
     }
 
     // ---- the norm ----
-
 
     /// Where the parts of this lane's first row come; `order`: the tile's number of the cluster's.
     __device__ __forceinline__ u32 parts_of(int order) const {

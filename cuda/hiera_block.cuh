@@ -194,7 +194,7 @@ public:
                     const float* from = vectors + of * COLUMNS + j * TILE;
                     if (!IN_PAIRS) return load_floats(from);
                     if (of == 1 && j % 2 == 0) warp_barrier();
-                    return load_written_floats(from);
+                    return load_coherent_floats(from);
                 },
                 [&](int j, const u32(&words)[4]) { store_shared(own + (j * 2 + m) * 512, words); });
             // The other 16 come in front.

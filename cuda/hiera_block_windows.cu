@@ -217,7 +217,7 @@ public:
                 [&](int of, int j) {
                     // In pairs, each behind a barrier: no registers for all of them at once.
                     if (of == 1 && j % 2 == 0) warp_barrier();
-                    return load_written_floats(vectors + of * COLUMNS + j * TILE);
+                    return load_coherent_floats(vectors + of * COLUMNS + j * TILE);
                 },
                 [&](int j, const u32(&words)[4]) {
 #pragma unroll

@@ -17,7 +17,7 @@ struct Early {
     /// No load through the read-only cache, and none before the wait, where the compiler may move
     /// loads of constants.
     static __device__ __forceinline__ float4 token(const float4* from) {
-        return load_written_floats((const float*)from);
+        return load_coherent_floats((const float*)from);
     }
 };
 

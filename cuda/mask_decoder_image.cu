@@ -243,7 +243,7 @@ struct ImageWrite {
             // Little things first: behind what waits for the tile they would come late.
 #pragma unroll
             for (int i = 0; i < 8; i++) {
-                float2 bias = load_written_pair(p.key_bias + (i >> 2) * 32 + of.part * 8 + (i & 3) * 2);
+                float2 bias = load_coherent_pair(p.key_bias + (i >> 2) * 32 + of.part * 8 + (i & 3) * 2);
                 scores[i][0] = bias.x, scores[i][1] = bias.y;
             }
         };

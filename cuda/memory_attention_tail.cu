@@ -151,13 +151,13 @@ public:
         u32 weights[STEPS][4];
 #pragma unroll
         for (int i = 0; i < STEPS; i++)
-            load_written(weights[i], p.weight + (warp * STEPS + i) * PACKED + lane * 8);
-        float4 bias = load_written_floats(p.bias + own);
+            load_coherent(weights[i], p.weight + (warp * STEPS + i) * PACKED + lane * 8);
+        float4 bias = load_coherent_floats(p.bias + own);
         float2 norm_weight[4], norm_bias[4];
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            float4 w = load_written_floats(p.norm_weight + i * PARTNER + lane * 4);
-            float4 b = load_written_floats(p.norm_bias + i * PARTNER + lane * 4);
+            float4 w = load_coherent_floats(p.norm_weight + i * PARTNER + lane * 4);
+            float4 b = load_coherent_floats(p.norm_bias + i * PARTNER + lane * 4);
             norm_weight[i * 2] = make_float2(w.x, w.y), norm_weight[i * 2 + 1] = make_float2(w.z, w.w);
             norm_bias[i * 2] = make_float2(b.x, b.y), norm_bias[i * 2 + 1] = make_float2(b.z, b.w);
         }

@@ -6,15 +6,6 @@ Include memory_encoder_downsample.cuh first.
 */
 #pragma once
 
-// ---- primitives ----
-
-/// As those of ptx.cuh: no load moves behind a barrier or another one, to where it is used.
-__device__ __forceinline__ float load_written_float(const float* from) {
-    float r;
-    asm volatile("ld.global.f32 %0, [%1];" : "=f"(r) : "l"(from) : "memory");
-    return r;
-}
-
 // ---- convolutions ----
 
 constexpr float FURTHEST = 60.0f;  // power of two in a sigmoid's divisor, two of which have a product
@@ -85,7 +76,7 @@ private:
         for (int i = 0; i < 3; i++) {
             int row = inside(y + i - 1, side - 1) * side;
 #pragma unroll
-            for (int k = 0; k < 3; k++) low[i][k] = load_written_float(p.low + (u32)(row + columns[k]));
+            for (int k = 0; k < 3; k++) low[i][k] = load_coherent_float(p.low + (u32)(row + columns[k]));
         }
     }
 
@@ -326,7 +317,7 @@ public:
             int x = blockIdx.x * ACROSS + across - 1, y = blockIdx.y * DOWN + down - 1;
             float low[3][3];
             load_low(p, low, x, y);
-            float binary = load_written_float(p.binary);
+            float binary = load_coherent_float(p.binary);
             float2 second[2];
             load_second(p, second);
             // Nothing that was asked for above is asked for later.

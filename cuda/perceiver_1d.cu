@@ -223,7 +223,7 @@ __device__ __forceinline__ void self(const SelfProblem& p, u32 shared) {
         float total = 0.0f, scales[GROUPS];
 #pragma unroll
         for (int k = 0; k < FEW_THREADS / 32; k++)
-            total += shared_float(shared + TOTALS + (k * FEW + of.warp) * 4);
+            total += load_shared_float(shared + TOTALS + (k * FEW + of.warp) * 4);
         scales[0] = scales[1] = scales[2] = scales[3] = reciprocal(total);
         of.merge(scales);
     }

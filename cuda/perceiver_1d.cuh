@@ -139,8 +139,8 @@ public:
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             int column = (i >> 1) * 32 + part * 8 + (i & 1) * 4;
-            weight[i] = load_written_floats(p.norm_weight + column);
-            bias[i] = load_written_floats(p.norm_bias + column);
+            weight[i] = load_coherent_floats(p.norm_weight + column);
+            bias[i] = load_coherent_floats(p.norm_bias + column);
         }
 #pragma unroll
         for (int i = 0; i < 2 * WIDTH; i += ATTEND_THREADS / 8) {
@@ -201,7 +201,7 @@ public:
         u32 weights[4][4];
 #pragma unroll
         for (int r = 0; r < 2; r++)
-            top[r] = fmaxf(top[r], shared_float(shared + ((half ^ 1) * TILE + of + r * 8) * 4));
+            top[r] = fmaxf(top[r], load_shared_float(shared + ((half ^ 1) * TILE + of + r * 8) * 4));
 #pragma unroll
         for (int i = 0; i < 8; i++)
 #pragma unroll

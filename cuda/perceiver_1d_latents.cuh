@@ -168,7 +168,7 @@ struct Behind {
     }
     /// What a kernel before this one may have written.
     __device__ __forceinline__ void load_latents(const Few& of, const float* latents) {
-        if (of.warp < 4) latent = load_written_floats(latents + (of.first + of.own) * WIDTH + of.column * 4);
+        if (of.warp < 4) latent = load_coherent_floats(latents + (of.first + of.own) * WIDTH + of.column * 4);
     }
     /// From the attention's result, a row of f16, to the feed-forward layer's output, which is stored
     /// in `latent`. Returns the next norm of it.

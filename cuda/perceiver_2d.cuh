@@ -64,7 +64,7 @@ struct Window {
     }
     __device__ __forceinline__ void load(int first) {
 #pragma unroll
-        for (int i = 0; i < OWN; i++) load_written(raw[i], at(first + i * 4 + (lane >> 3)));
+        for (int i = 0; i < OWN; i++) load_coherent(raw[i], at(first + i * 4 + (lane >> 3)));
     }
     __device__ __forceinline__ void normalize() {
 #pragma unroll

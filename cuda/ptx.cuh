@@ -1,6 +1,6 @@
 /*!
 Wrappers of single PTX instructions that several kernels use, and what the lanes of a warp compute
-together. Each source includes them first. A "unit" is 16 bytes.
+together. A source that needs them includes them first. A "unit" is 16 bytes.
 */
 
 typedef unsigned int u32;
@@ -74,10 +74,10 @@ __device__ __forceinline__ float2 load_shared_pair(u32 address) {
     asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];" : "=f"(r.x), "=f"(r.y) : "r"(address) : "memory");
     return r;
 }
-/// A float of shared memory. It may move over stores.
-__device__ __forceinline__ float shared_float(u32 address) {
+/// A float of shared memory.
+__device__ __forceinline__ float load_shared_float(u32 address) {
     float r;
-    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(r) : "r"(address));
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(r) : "r"(address) : "memory");
     return r;
 }
 /// A word of shared memory.
@@ -136,15 +136,21 @@ __device__ __forceinline__ float4 load_floats(const float* from) {
     return r;
 }
 
-// Loads as if others could write there: of tensors that an earlier kernel wrote, and of constants
-// that must not move over a barrier or a wait. And stores.
+// Coherent loads, which stay behind barriers and waits: of tensors that an earlier kernel wrote, and
+// of constants that are to be loaded where they stand. Constants may be loaded in front of the wait
+// for the previous kernel. And stores.
 
-__device__ __forceinline__ float2 load_written_pair(const float* from) {
+__device__ __forceinline__ float load_coherent_float(const float* from) {
+    float r;
+    asm volatile("ld.global.f32 %0, [%1];" : "=f"(r) : "l"(from) : "memory");
+    return r;
+}
+__device__ __forceinline__ float2 load_coherent_pair(const float* from) {
     float2 r;
     asm volatile("ld.global.v2.f32 {%0,%1}, [%2];" : "=f"(r.x), "=f"(r.y) : "l"(from) : "memory");
     return r;
 }
-__device__ __forceinline__ float4 load_written_floats(const float* from) {
+__device__ __forceinline__ float4 load_coherent_floats(const float* from) {
     float4 r;
     asm volatile("ld.global.v4.f32 {%0,%1,%2,%3}, [%4];"
                  : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w)
@@ -159,7 +165,7 @@ __device__ __forceinline__ uint2 load_halves(const f16* from) {
     return r;
 }
 /// Eight halves, as a fragment's words or as one unit.
-__device__ __forceinline__ void load_written(u32 (&r)[4], const f16* from) {
+__device__ __forceinline__ void load_coherent(u32 (&r)[4], const f16* from) {
     asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "l"(from)
@@ -167,7 +173,7 @@ __device__ __forceinline__ void load_written(u32 (&r)[4], const f16* from) {
 }
 __device__ __forceinline__ uint4 load_unit(const f16* from) {
     u32 r[4];
-    load_written(r, from);
+    load_coherent(r, from);
     return make_uint4(r[0], r[1], r[2], r[3]);
 }
 /// Eight halves, with the 128 bytes around them for the L2 cache.
@@ -203,7 +209,8 @@ __device__ __forceinline__ float reciprocal_root_ftz(float x) {
     asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
     return r;
 }
-/// The sums of two pairs of f16.
+/// The sums of two pairs of f16, rounded once. `sum_of_halves` (arithmetic.cuh) gives the same, on
+/// the host too.
 __device__ __forceinline__ u32 add_halves(u32 a, u32 b) {
     u32 r;
     asm("add.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));

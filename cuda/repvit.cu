@@ -282,7 +282,7 @@ public:
         u32 ring[AHEAD][4];
 #pragma unroll
         for (int i = 0; i < AHEAD; i++)
-            if (first + i < end) load_written(ring[i], weight + (first + i) * PACKED);
+            if (first + i < end) load_coherent(ring[i], weight + (first + i) * PACKED);
         int column = own_tile * TILE + (lane & 3) * 4;
         bool stored = there && column < p.columns;
         float4 bias = make_float4(0.0f, 0.0f, 0.0f, 0.0f);

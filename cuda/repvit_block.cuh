@@ -117,7 +117,7 @@ struct Excite {
         for (int i = 0; i < OWN_EXCITES; i++) {
             int row = sharer + i * SHARERS < SQUEEZED ? sharer + i * SHARERS : 0;
             float2 weights = to_float2(excite[i]);
-            float by = shared_float(shared + SQUEEZES + row * 4);
+            float by = load_shared_float(shared + SQUEEZES + row * 4);
             part.x = fmaf(weights.x, by, part.x), part.y = fmaf(weights.y, by, part.y);
         }
         u32 parts = shared + EXCITED + (channel - team.rank * OWN) * 4;

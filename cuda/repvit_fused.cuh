@@ -114,7 +114,7 @@ private:
     __device__ __forceinline__ void fetch_first() {
 #pragma unroll
         for (int i = 0; i < AHEAD; i++)
-            if (BLOCKS > 1) load_written(ring[i], own_up + i * PACKED);
+            if (BLOCKS > 1) load_coherent(ring[i], own_up + i * PACKED);
             else fetch(i, own_up);
     }
 

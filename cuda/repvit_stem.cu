@@ -200,9 +200,9 @@ public:
         const f16* second = p.second + lane * 8;
 #pragma unroll
         for (int i = 0; i < FIRST_WORDS / 4; i++)
-            load_written(first[i], p.first + i * PACKED + lane * 8);
+            load_coherent(first[i], p.first + i * PACKED + lane * 8);
 #pragma unroll
-        for (int i = 0; i < AHEAD; i++) load_written(ring[i], second + i * PACKED);
+        for (int i = 0; i < AHEAD; i++) load_coherent(ring[i], second + i * PACKED);
         float2 first_bias[FIRST_EIGHTS];
 #pragma unroll
         for (int n = 0; n < FIRST_EIGHTS; n++)

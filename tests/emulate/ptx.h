@@ -21,7 +21,7 @@ STAND_IN_FOR void store_shared_halves(u32 a, uint2 x) { store_shared_value(a, x)
 STAND_IN_FOR void store_shared_pair(u32 a, float2 x) { store_shared_value(a, x); }
 STAND_IN_FOR void store_shared_floats(u32 a, float4 x) { store_shared_value(a, x); }
 // One float: mostly of some lanes.
-STAND_IN_FOR float shared_float(u32 a) { return shared_value<float>(a, false); }
+STAND_IN_FOR float load_shared_float(u32 a) { return shared_value<float>(a, false); }
 STAND_IN_FOR void store_shared_float(u32 a, float x) { store_shared_value(a, x, false); }
 
 // ---- global memory ----
@@ -39,11 +39,11 @@ static void store_aligned(void* to, T x) {
 STAND_IN_FOR float load_float(const float* from) { return aligned<float>(read_only(from)); }
 STAND_IN_FOR float2 load_pair(const float* from) { return aligned<float2>(read_only(from)); }
 STAND_IN_FOR float4 load_floats(const float* from) { return aligned<float4>(read_only(from)); }
-STAND_IN_FOR float2 load_written_pair(const float* from) { return aligned<float2>(from); }
-STAND_IN_FOR float4 load_written_floats(const float* from) { return aligned<float4>(from); }
+STAND_IN_FOR float2 load_coherent_pair(const float* from) { return aligned<float2>(from); }
+STAND_IN_FOR float4 load_coherent_floats(const float* from) { return aligned<float4>(from); }
 STAND_IN_FOR uint2 load_halves(const f16* from) { return aligned<uint2>(from); }
 STAND_IN_FOR uint4 load_unit(const f16* from) { return aligned<uint4>(from); }
-STAND_IN_FOR void load_written(u32 (&r)[4], const f16* from) { memcpy(r, inside(from, 16), 16); }
+STAND_IN_FOR void load_coherent(u32 (&r)[4], const f16* from) { memcpy(r, inside(from, 16), 16); }
 STAND_IN_FOR void load_line(u32 (&r)[4], const f16* from) { memcpy(r, inside(from, 16), 16); }
 STAND_IN_FOR void store_pair(float* to, float2 x) { store_aligned(to, x); }
 STAND_IN_FOR void store_unit(void* to, uint4 x) { store_aligned(to, x); }

@@ -57,6 +57,15 @@ impl PdlKernels {
         *self == Self::default()
     }
 
+    /// The kinds that are in both.
+    pub fn intersection(self, other: Self) -> Self {
+        Self {
+            products: self.products && other.products,
+            windows: self.windows && other.windows,
+            norms: self.norms && other.norms,
+        }
+    }
+
     /// Every non-empty subset of these kinds, each once.
     pub fn subsets(self) -> impl Iterator<Item = Self> {
         let all = (1..8).map(|bits| Self {

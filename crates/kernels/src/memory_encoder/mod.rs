@@ -43,8 +43,9 @@ const HALF: usize = 2;
 const FLOAT: usize = 4;
 /// What vector loads need.
 const ALIGNMENT: usize = 16;
-/// The most tokens for which the memory encoder's kernels start early: an image of 512 pixels. On
-/// H200s that was 2 % faster there, and 7 % slower at 768 pixels (docs/results/kernels.md).
+/// The most tokens for which the memory encoder's kernels start early: an image of 512 pixels.
+/// Without latents that was 2 % faster there on H200s, and 7 % slower at 768 pixels
+/// (docs/results/kernels.md).
 const EARLY_TOKENS: usize = 32 * 32;
 
 /// A memory encoder with its weights, and the memory that it works in: for one stream at a time.
@@ -121,7 +122,7 @@ impl MemoryEncoder {
     ) -> Result<()> {
         let early = self.tokens() <= EARLY_TOKENS;
         let mode = if early { LaunchMode::Pdl } else { LaunchMode::Ordered };
-        // The perceiver's small kernels gain at any size.
+        // The perceiver's small kernels gained at each measured size, 256 to 1024 pixels.
         self.enqueue_in([mode, LaunchMode::Pdl], inputs, memory, stream, branch)
     }
 

@@ -121,8 +121,8 @@ fn random_tokens(count: usize) -> Vec<f32> {
 
 /// Autotunes a trunk, whatever was chosen before. Nothing else should run on the GPU. Takes some
 /// seconds, and not much longer than `within`: a GEMM without a trial by then keeps cuBLASLt's
-/// heuristic. Half of this time is left to this crate's kernels: a slow GPU could need all of it for
-/// cuBLASLt's algorithms.
+/// heuristic. Half of this time is left to this crate's kernels: a slow GPU could need all of it
+/// for cuBLASLt's algorithms.
 ///
 /// # Errors
 /// As [`TrunkExecutor::new`], or another error of the driver.
@@ -157,7 +157,8 @@ pub fn autotune(gpu: &Gpu, source: &TrunkSource, within: Duration) -> Result<Cho
     clock.until.set(begun + within);
     let use_pdl = |kinds| executor.use_pdl(kinds);
     let pdl = tune_pdl(&mut trials, executor.can_use_pdl(), PdlKernels::default(), use_pdl)?;
-    // A kernel that starts early saves the gap in front of it, so it is tried like that.
+    // A matmul kernel that starts early saves the gap in front of it, so it is tried like that. As
+    // long as none is chosen, the launches are those of the best so far.
     let pdl = PdlKernels { products: LaunchMode::Pdl.is_capturable(), ..pdl };
     use_pdl(pdl);
     tune_gemm_impls(&mut trials, &executor.gemm_impls().collect::<Vec<&GemmImpl>>())?;
@@ -165,8 +166,7 @@ pub fn autotune(gpu: &Gpu, source: &TrunkSource, within: Duration) -> Result<Cho
     let separate = tune_fused(&mut trials, &executor.fused().names(), fuse)?;
     // Once more, with the chosen kernels.
     let can = executor.can_use_pdl();
-    let pdl = PdlKernels { products: pdl.products && can.products, ..pdl };
-    let pdl = tune_pdl(&mut trials, can, pdl, use_pdl)?;
+    let pdl = tune_pdl(&mut trials, can, pdl.intersection(can), use_pdl)?;
     let us = trials.before_and_after(&mut first)?;
     if clock.is_up() || !all_tried {
         log::warn!(
