@@ -191,6 +191,10 @@ mod tests {
         let two = PdlKernels { windows: false, ..PdlKernels::ALL };
         assert!(two.subsets().all(|subset| !subset.windows) && two.subsets().count() == 3);
         assert_eq!(PdlKernels::default().subsets().count(), 0);
+        let other = PdlKernels { norms: false, ..PdlKernels::ALL };
+        let products = PdlKernels { products: true, ..PdlKernels::default() };
+        assert_eq!((two.intersection(other), two.intersection(PdlKernels::ALL)), (products, two));
+        assert!(products.intersection(PdlKernels { products: false, ..two }).is_none());
         assert_eq!(two.to_string(), "products and norms");
         assert_eq!(PdlKernels::ALL.to_string(), "products, windows and norms");
         assert_eq!(PdlKernels::default().to_string(), "none");
