@@ -7,6 +7,7 @@
 // | hiera_layernorm | f32 [M, N]     | f16 [M, N]     | 1, 2 or 4 rows a warp         |
 // | hiera_gelu      | f16            | f16, in place  | 8 elements                    |
 // | hiera_max_pool  | f16 [4 S^2, N] | f32 [S^2, N]   | 8 columns of 2x2 tokens       |
+#include "ptx.cuh"
 #include "common.cuh"
 #include "arithmetic.cuh"
 #include "gelu.cuh"
@@ -43,7 +44,9 @@ extern "C" __global__ void __launch_bounds__(256) hiera_gelu(uint4* x, i32 units
 
 // The maximum over 2x2 tokens: `x` f32 [side^2, columns] of `s` f16 [4 side^2, columns].
 extern "C" __global__ void __launch_bounds__(256)
-    hiera_max_pool(const uint4* __restrict__ s, float4* __restrict__ x, i32 side, i32 columns) {
+    hiera_max_pool(const uint4* s, float4* x, i32 side, i32 columns) {
+    dependent_wait();
+    dependent_launch();
     const i32 at = (i32)(blockIdx.x * blockDim.x + threadIdx.x), units = columns / 8;
     if (at >= side * side * units) return;
     const i32 token = at / units, unit = at % units, row = token / side, column = token % side;

@@ -326,6 +326,8 @@ struct Windows {
         else down = p.whole, across = edge - p.whole;
 
         int reciprocal = reciprocal_of(Asked(p, down, across).width), tile = (part * warps + warp) * QUERIES;
+        dependent_wait();
+        dependent_launch();
         // The whole block goes: none of its warps waits for another.
         if (part > 0 && part * warps * QUERIES >= Asked(p, down, across).count) return;
         load_queries(p, Asked(p, down, across), reciprocal, tile, head);

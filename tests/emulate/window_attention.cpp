@@ -21,6 +21,7 @@ template <class W> static void test(const char* name, Case c, bool lazy) {
     }
     WindowProblem p{qkv.data(), bias.data(), out.data(), c.grid,   c.window,   c.grid / c.window,
                     side,       c.heads,     c.depth,    c.pooled, c.together, c.parts};
+    depends_on(qkv, out);
 #ifdef HOPPER
     HopperWindowProblem own{p, reciprocal_of(c.window), reciprocal_of(std::max(c.grid % c.window, 1))};
     int groups = c.warps / 4, keys = c.window * c.window, last = (keys - W::LAST + W::KEYS - 1) / W::KEYS,

@@ -161,6 +161,14 @@ impl<'s> Chain<'s> {
         Self { stream, mode, begun: Rc::default() }
     }
 
+    /// A chain right behind a kernel: its first launch is in this mode, too.
+    ///
+    /// # Safety
+    /// The last work that was enqueued on the stream is a kernel, no copy or fill.
+    pub(crate) unsafe fn behind_a_kernel(stream: &'s Stream, mode: LaunchMode) -> Self {
+        Self { stream, mode, begun: Rc::new(Cell::new(true)) }
+    }
+
     /// A chain for several steps, which choose their own modes.
     ///
     /// # Safety

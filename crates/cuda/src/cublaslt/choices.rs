@@ -42,9 +42,9 @@ pub struct Choices {
 pub struct PdlKernels {
     /// Matmuls with their fused epilogues.
     pub products: bool,
-    /// Window attention.
+    /// Attention in windows and of all tokens.
     pub windows: bool,
-    /// LayerNorms that are kernels of their own.
+    /// Short kernels: LayerNorms of their own, fused blocks, max pooling, the neck.
     pub norms: bool,
 }
 

@@ -216,11 +216,16 @@ impl Attention {
 
     /// Enqueues the attention of an encoder's tokens among each other, all heads of them: `out` f16
     /// `[tokens, heads depth]` from `qkv` f16 `[tokens, 3 heads depth]`, rows
-    /// `[q|k|v][head][depth]`, q scaled. No allocation; may be recorded.
+    /// `[q|k|v][head][depth]`, q scaled. PDL only after a kernel. No allocation; may be recorded.
     ///
     /// # Errors
     /// Values that are no heads, other keys than queries, or as [`Self::enqueue`].
-    pub fn enqueue_tokens(&self, qkv: &View, out: &View, stream: &Stream) -> Result<()> {
+    pub fn enqueue_tokens(
+        &self,
+        [qkv, out]: [&View; 2],
+        mode: LaunchMode,
+        stream: &Stream,
+    ) -> Result<()> {
         let AttentionShape { objects, queries, keys, values } = self.shape;
         let Values::Heads(depth) = values else { bail!("an attention of {values:?} has no heads") };
         ensure!(queries == keys, "{queries} tokens attend to {keys}, they are the same ones");
@@ -241,7 +246,8 @@ impl Attention {
             out_row: columns,
             out_head: depth,
         };
-        let chain = Chain::begin(stream, LaunchMode::Ordered);
+        // SAFETY: callers that ask for PDL enqueue it after a kernel.
+        let chain = unsafe { Chain::behind_a_kernel(stream, mode) };
         self.launch([qkv, &k, &v], None, Some(out), &rows, &chain)
     }
 

@@ -76,7 +76,7 @@ impl HieraEncoder {
         self.blocks.clear(stream)?;
         self.enqueue_stem(image, stream)?;
         self.blocks.enqueue_behind_a_kernel(stream)?;
-        self.enqueue_neck(features, stream)
+        self.enqueue_neck(features, self.blocks.mode_of_norms(), stream)
     }
 
     /// The image to the first block's tokens.
@@ -85,9 +85,16 @@ impl HieraEncoder {
         self.stem.enqueue(image, tokens, &Chain::begin(stream, LaunchMode::Ordered))
     }
 
-    /// The stages' tokens to the features.
-    pub(super) fn enqueue_neck(&self, features: [&View; 3], stream: &Stream) -> Result<()> {
-        self.neck.enqueue(&self.maps, features, &Chain::begin(stream, LaunchMode::Ordered))
+    /// The stages' tokens to the features, behind the blocks' last kernel.
+    pub(super) fn enqueue_neck(
+        &self,
+        features: [&View; 3],
+        mode: LaunchMode,
+        stream: &Stream,
+    ) -> Result<()> {
+        // SAFETY: callers that ask for PDL enqueue it behind a kernel.
+        let chain = unsafe { Chain::behind_a_kernel(stream, mode) };
+        self.neck.enqueue(&self.maps, features, &chain)
     }
 
     /// The stages' tokens; those of the first one are the stem's before the blocks run.

@@ -27,6 +27,7 @@ use super::shapes::{BlockGemms, Scratch};
 use super::weights::{self, Affine};
 use crate::attention::AttentionKernels;
 use crate::gemm::{GemmKernels, GemmLayerNormKernels};
+use crate::kernel::chains_have_pdl;
 use cuda::cublaslt::{ALIGNMENT, Choices, CublasLt, Library, Matmul, PdlKernels};
 use cuda::{Gpu, LaunchMode, MemoryTag, Stream, View};
 use vos::bundle::trunk::{HieraBlock, HieraWeights, STAGES};
@@ -56,6 +57,8 @@ pub struct TrunkExecutor {
     cublaslt: Vec<Rc<Matmul>>,
     bias_gelu: Vec<Rc<GemmBiasGelu>>,
     residual_layernorm: Vec<Rc<GemmResidualLayerNorm>>,
+    /// All kernels of the blocks' attention wait themselves, where the GPU can.
+    attention_has_pdl: bool,
     /// Kinds of kernels that use PDL if they can.
     pdl: Cell<PdlKernels>,
     library: CublasLt,
@@ -165,6 +168,7 @@ impl TrunkExecutor {
             cublaslt,
             bias_gelu,
             residual_layernorm,
+            attention_has_pdl: chains_have_pdl(gpu),
             pdl,
             library,
         })
@@ -215,13 +219,9 @@ impl TrunkExecutor {
 
     /// Kinds of kernels, as chosen now, that can use PDL on this GPU with this driver.
     pub(super) fn can_use_pdl(&self) -> PdlKernels {
-        let windows = |block: &Block| match &block.attention {
-            BlockAttention::Window(of) => of.is_hopper(),
-            _ => false,
-        };
         let can = PdlKernels {
             products: self.gemm_impls().any(|gemm| gemm.kernel().is_some()),
-            windows: self.blocks.iter().any(windows),
+            windows: self.attention_has_pdl,
             norms: self.kernels.layernorm_has_pdl(),
         };
         if LaunchMode::Pdl.is_capturable() { can } else { PdlKernels::default() }
@@ -259,13 +259,18 @@ impl TrunkExecutor {
     /// # Errors
     /// As [`Self::enqueue`].
     pub(super) fn enqueue_behind_a_kernel(&self, stream: &Stream) -> Result<()> {
-        let mode = if self.pdl.get().norms { LaunchMode::Pdl } else { LaunchMode::Ordered };
-        self.enqueue_all(mode, stream)
+        self.enqueue_all(self.mode_of_norms(), stream)
+    }
+
+    /// The launch mode of LayerNorms, and of other kernels that are short: fused blocks, max
+    /// pooling, the neck behind the blocks.
+    pub(super) fn mode_of_norms(&self) -> LaunchMode {
+        if self.pdl.get().norms { LaunchMode::Pdl } else { LaunchMode::Ordered }
     }
 
     /// All blocks, the first norm or fused block in this mode.
     fn enqueue_all(&self, first: LaunchMode, stream: &Stream) -> Result<()> {
-        let later = if self.pdl.get().norms { LaunchMode::Pdl } else { LaunchMode::Ordered };
+        let later = self.mode_of_norms();
         if let Some(block) = self.blocks.first().filter(|_| self.fused.block(0).is_none()) {
             block.norm1.enqueue(&block.x, first, &self.kernels, stream)?;
         }
@@ -321,7 +326,8 @@ impl TrunkExecutor {
             let Affine { weight, bias } = &linear.weights;
             let workspace = self.workspace_of(linear);
             linear.cublaslt.enqueue(normed, weight, bias, projected, workspace, stream)?;
-            kernels.max_pool(projected, &block.residual, *side, block.columns_out, stream)?;
+            let size = [*side, block.columns_out];
+            kernels.max_pool(projected, &block.residual, size, norms, stream)?;
         }
         self.enqueue_bias_gelu(&block.qkv, normed, &block.queries, stream)?;
         match &block.attention {
@@ -330,7 +336,8 @@ impl TrunkExecutor {
                 attention.enqueue([&block.queries, bias, &block.attended], windows, stream)?;
             }
             BlockAttention::Global(attention) => {
-                attention.enqueue_tokens(&block.queries, &block.attended, stream)?;
+                let views = [&block.queries, &block.attended];
+                attention.enqueue_tokens(views, windows, stream)?;
             }
         }
         let (linear, proj) = &block.proj;
@@ -358,7 +365,7 @@ impl TrunkExecutor {
         gemm.enqueue(&linear.weights, views, gemms, &self.kernels, stream)
     }
 
-    /// The launch modes of GEMMs, window attention and norms.
+    /// The launch modes of GEMMs, attention and norms.
     fn modes(&self) -> [LaunchMode; 3] {
         let pdl = self.pdl.get();
         [pdl.products, pdl.windows, pdl.norms]

@@ -185,6 +185,7 @@ impl HieraKernels {
 
     /// Enqueues the maximum over 2×2 tokens: `x` f32 `[grid_out², columns]` of `s` f16 `[4
     /// grid_out², columns]`. Columns are a multiple of 8.
+    /// PDL only after a kernel.
     ///
     /// # Errors
     /// As [`Self::layernorm`].
@@ -192,8 +193,8 @@ impl HieraKernels {
         &self,
         s: &View,
         x: &View,
-        grid_out: usize,
-        columns: usize,
+        [grid_out, columns]: [usize; 2],
+        mode: LaunchMode,
         stream: &Stream,
     ) -> Result<()> {
         ensure!(
@@ -212,8 +213,11 @@ impl HieraKernels {
         );
         int(elements, "the number of elements")?;
         let grid = (blocks(elements / UNIT, THREADS as usize)?, 1, 1);
+        // SAFETY: it waits before it reads or writes a token; callers that ask for PDL enqueue it
+        // after a kernel.
+        let max_pool = unsafe { self.max_pool.with_mode(mode) };
         // SAFETY: the arguments are the kernel's own, and the tensors were measured above.
-        Ok(unsafe { self.max_pool.launch(Launch { grid, threads: THREADS }, &args, stream) }?)
+        Ok(unsafe { max_pool.launch(Launch { grid, threads: THREADS }, &args, stream) }?)
     }
 
     /// Window attention of this shape.

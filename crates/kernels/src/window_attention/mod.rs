@@ -268,8 +268,8 @@ impl WindowAttention {
     }
 
     /// Enqueues `out` f16 `[output tokens, heads depth]` from `qkv` f16 `[tokens, 3 heads depth]`
-    /// (queries scaled); padding tokens have `bias` f16 `[3 heads depth]`. Only the kernels for
-    /// Hopper support PDL, after a kernel. No allocation on the device; may be recorded.
+    /// (queries scaled); padding tokens have `bias` f16 `[3 heads depth]`. PDL only after a kernel. No
+    /// allocation on the device; may be recorded.
     ///
     /// # Errors
     /// Views of another size or unaligned, or an error of the driver.
@@ -298,10 +298,9 @@ impl WindowAttention {
                 Ints[2](*division),
             ),
         };
-        let mode = if self.is_hopper() { mode } else { LaunchMode::Ordered };
         // SAFETY: the arguments are the kernel's own, the tensors were measured above, and the
         // launch gives every pair its shared memory and a block for each part of its queries, as
-        // the kernel requires. The kernels for Hopper wait before they read.
+        // the kernel requires. The kernels wait before they read.
         Ok(unsafe { function.with_mode(mode).launch(*launch, &args, stream) }?)
     }
 }

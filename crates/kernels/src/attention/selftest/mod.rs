@@ -227,7 +227,7 @@ fn prepare(
                 let out = Attended::Whole(output.clone());
                 made.enqueue_in([q, k, v], bias.as_ref(), &out, &chain)?
             }
-            tokens => made.enqueue_tokens(&tokens[0], &output, stream)?,
+            tokens => made.enqueue_tokens([&tokens[0], &output], LaunchMode::Ordered, stream)?,
         }
         Ok(output.clone())
     };

@@ -61,7 +61,7 @@ fn check(bench: &Bench, kernels: &HieraKernels, side: usize, columns: usize) -> 
     let (kernels, to) = (kernels.clone(), out.clone());
     let prefetch = map.part(0, map.len() / 128 * 128)?;
     check_near(bench, &out, &expected, columns, move |stream: &Stream| {
-        kernels.max_pool(&map, &x, side, columns, stream)?;
+        kernels.max_pool(&map, &x, [side, columns], LaunchMode::Ordered, stream)?;
         let size = [rows, columns];
         kernels.layernorm(&x, &weight, &bias, &to, Some(&prefetch), size, LaunchMode::Pdl, stream)
     })

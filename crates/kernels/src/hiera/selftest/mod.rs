@@ -321,7 +321,7 @@ fn pool(bench: &Bench, kernels: &HieraKernels, data: &Pooled) -> Result<Checked>
     let x = bench.poisoned(data.expected.len())?;
     let (kernels, to) = (kernels.clone(), x.clone());
     check_same(bench, &x, &data.expected, 4, move |stream| {
-        kernels.max_pool(&s, &to, side, columns, stream)
+        kernels.max_pool(&s, &to, [side, columns], LaunchMode::Ordered, stream)
     })
 }
 

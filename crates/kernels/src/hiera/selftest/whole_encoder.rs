@@ -11,7 +11,7 @@ use half::f16;
 use super::super::{HieraEncoder, TrunkExecutor, TrunkSource};
 use crate::attention::{AttentionKernels, AttentionUse};
 use crate::selftest::{Bench, Checked, Launches, Limits, POISON, TimedRuns, f16_bytes, f32_bytes};
-use cuda::{CapturedGraph, MemoryTag, Stream, View};
+use cuda::{CapturedGraph, LaunchMode, MemoryTag, Stream, View};
 use vos::bundle::trunk::{
     LayerBytes, NeckShape, StemAndNeck, StemAndNeckWeights, StemShape, StemWeights, Trunk,
 };
@@ -119,7 +119,7 @@ pub(super) fn check(bench: &Bench, source: &TrunkSource, drawn: &Drawn) -> Resul
         encoder.blocks().use_fused_blocks(fused);
         encoder.enqueue_stem(image, stream)?;
         encoder.blocks().enqueue(stream)?;
-        encoder.enqueue_neck(features.each_ref(), stream)?;
+        encoder.enqueue_neck(features.each_ref(), LaunchMode::Ordered, stream)?;
         let parts = download()?;
         begin()?;
         enqueue(stream)?;
