@@ -133,6 +133,8 @@ pub fn autotune(gpu: &Gpu, source: &TrunkSource, within: Duration) -> Result<Cho
     alone.executor.grow_workspace(gpu)?;
     let tokens = alone.maps.first().context("a trunk without stages")?;
     let executor = &alone.executor;
+    let kernel_of =
+        |shape| executor.gemm_impls().find(|gemm| gemm.shape() == shape).and_then(GemmImpl::kernel);
     let begun = Instant::now();
     let has_kernels = !executor.fused().names().is_empty()
         || executor.gemm_impls().any(|gemm| !gemm.kernels().is_empty());
@@ -167,16 +169,22 @@ pub fn autotune(gpu: &Gpu, source: &TrunkSource, within: Duration) -> Result<Cho
     // Once more, with the chosen kernels.
     let can = executor.can_use_pdl();
     let pdl = tune_pdl(&mut trials, can, pdl.intersection(can), use_pdl)?;
+    let all_tried = all_tried && !clock.is_up();
+    // What was tried first had other neighbours, so matmuls are tried a second time.
+    for gemm in executor.cublaslt().filter(|gemm| kernel_of(gemm.shape()).is_none()) {
+        tune_algorithm(&mut trials, gemm)?;
+    }
+    tune_gemm_impls(&mut trials, &executor.gemm_impls().collect::<Vec<&GemmImpl>>())?;
+    let can = executor.can_use_pdl();
+    let pdl = tune_pdl(&mut trials, can, pdl.intersection(can), use_pdl)?;
     let us = trials.before_and_after(&mut first)?;
-    if clock.is_up() || !all_tried {
+    if !all_tried {
         log::warn!(
             "autotuning the trunk had no time for all trials within {} s; GEMMs without one keep \
              cuBLASLt's heuristic",
             within.as_secs()
         );
     }
-    let kernel_of =
-        |shape| executor.gemm_impls().find(|gemm| gemm.shape() == shape).and_then(GemmImpl::kernel);
     let choice = |gemm: &Matmul| Choice {
         shape: gemm.shape(),
         algorithm: gemm.chosen(),

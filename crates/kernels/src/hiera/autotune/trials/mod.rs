@@ -5,7 +5,7 @@ replay.
 Each candidate is recorded and timed briefly; one that is clearly slower is dropped. The others are
 replayed alternately with the best alternative so far, so that changes of clock and temperature hit
 all alike. A candidate replaces the best if the median of its differences exceeds a threshold and
-the spread.
+the noise of that median.
 */
 
 use anyhow::Result;
@@ -21,8 +21,12 @@ const FAR: f64 = 1.02;
 /// Candidates that are replayed in rounds, at most.
 const FINALISTS: usize = 4;
 /// Rounds, and the rounds after which a candidate that is not faster is dropped.
-const ROUNDS: usize = 9;
-const FIRST_ROUNDS: usize = 3;
+const ROUNDS: usize = 25;
+const FIRST_ROUNDS: usize = 5;
+/// A gain counts if its median exceeds this share of the interquartile range of the rounds: three
+/// standard errors of a median, each 1.253 σ / √rounds, of a range of 1.349 σ (normal noise).
+const NOISE: f64 = 3.0 * 1.253 / 1.349 / 5.0;
+const _: () = assert!(ROUNDS == 5 * 5, "NOISE has the root of the rounds");
 /// A gain of less than this share of the best time is no reason to change.
 const WORTH: f64 = 0.001;
 
@@ -156,10 +160,10 @@ impl<'c, C: Clock> Trials<'c, C> {
         }
         let worth = WORTH * median(&times);
         candidates.retain(|candidate| {
-            let (gain, spread) = (median(&candidate.gains), spread(&candidate.gains));
-            let wins = gain > worth.max(spread);
+            let (gain, noise) = (median(&candidate.gains), NOISE * spread(&candidate.gains));
+            let wins = gain > worth.max(noise);
             log::debug!(
-                "{what}, candidate {}: {gain:.1} us less, spread {spread:.1}, of {:.1}: {}",
+                "{what}, candidate {}: {gain:.1} us less, noise {noise:.1}, of {:.1}: {}",
                 candidate.at,
                 median(&times),
                 if wins { "faster" } else { "not faster" }
@@ -299,7 +303,7 @@ fn median(values: &[f64]) -> f64 {
     stats::median(values).unwrap_or(0.0)
 }
 
-/// The interquartile range: for nine rounds about three standard errors of the median.
+/// The interquartile range.
 fn spread(values: &[f64]) -> f64 {
     let at = |percent| stats::percentile(values, percent).unwrap_or(0.0);
     at(75.0) - at(25.0)
