@@ -93,8 +93,8 @@ pub fn stages(report: &Report, figures: &Figures) -> Vec<Part> {
     parts
 }
 
-/// The column of a stage's share of the roofline in its breakdown.
-const ROOFLINE: usize = 5;
+/// The first column of a breakdown that a run may lack: medians of stages.
+const LACKING: usize = 3;
 
 fn breakdown(name: &str, group: &Group, stages: &StageTable) -> Table {
     let struck = group.invalid;
@@ -112,6 +112,8 @@ fn breakdown(name: &str, group: &Group, stages: &StageTable) -> Table {
         "Stage",
         "Time ms per frame",
         "ms of frames with it",
+        "p50 ms",
+        "p99 ms",
         whole,
         "% with decoding",
         "% of roofline",
@@ -130,6 +132,8 @@ fn breakdown(name: &str, group: &Group, stages: &StageTable) -> Table {
             Cell::text(line.label),
             number(line.per_frame_ms, 3),
             number(line.where_it_ran_ms, 3),
+            number(line.p50_ms, 3),
+            number(line.p99_ms, 3),
             share,
             number(line.percent_of_all, 1),
             number(line.percent_of_roofline, 1),
@@ -140,6 +144,8 @@ fn breakdown(name: &str, group: &Group, stages: &StageTable) -> Table {
         let cells = vec![
             Cell::text("Outside all stages"),
             number(Some(rest), 3),
+            empty(),
+            empty(),
             empty(),
             number(Some(100.0 * rest / stages.frame_ms), 1),
             number(total.map(|total| 100.0 * rest / total), 1),
@@ -157,8 +163,9 @@ fn breakdown(name: &str, group: &Group, stages: &StageTable) -> Table {
         cells.resize_with(heads.len(), empty);
         table.push(cells, false);
     }
-    // Runs without peaks or the bundle's work have no share of a roofline.
-    table.drop_empty(ROOFLINE);
+    // Older tables have no percentiles of stages. Runs without peaks or the bundle's work have no
+    // share of a roofline.
+    table.drop_empty(LACKING);
     table
 }
 
