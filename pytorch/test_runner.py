@@ -232,9 +232,12 @@ def rust_columns(source, shared):
     """Names of each `const` of columns in a Rust file; `shared` are those of columns.rs."""
     found = dict(shared)
     # A stage's column is `stage::<3>()`: its name lies in the one list of the stages.
-    stages = re.findall(r'\(c"\w+", "(\w+)"', (ROOT / "crates/vos/src/stage.rs").read_text())
-    source = re.sub(r"stage::<(\d+)>\(\)", lambda at: f'("{stages[int(at[1])]}", stage)', source)
-    for name, body in re.findall(r"const (\w+): (?:\[Column; \d+\]|Column) =(.*?);\n(?=\n|/|pub|const|$)", source, re.S):
+    stages = re.findall(r'names!\("(\w+)"', (ROOT / "crates/vos/src/stage.rs").read_text())
+    source = re.sub(r"\bstage::<(\d+)>\(\)", lambda at: f'("{stages[int(at[1])]}_ms", stage)', source)
+    both = lambda at: ", ".join(f'("{stages[int(at[1])]}_{p}_ms", stage)' for p in ("p50", "p99"))
+    source = re.sub(r"\bpercentiles::<(\d+)>\(\)", both, source)
+    source = re.sub(r'\broofline::<[^>]*>\(("\w+")\)', r"(\1, stage)", source)
+    for name, body in re.findall(r"const (\w+): (?:\[Column; \d+\]|\[\[Column; 2\]; \d+\]|Column) =(.*?);\n(?=\n|/|pub|const|$)", source, re.S):
         entries = re.findall(r'\(\s*"(\w+)",|(?:columns::|^\s+)([A-Z_]+)\b', body, re.M)
         found[name] = [n for text, other in entries for n in ([text] if text else found[other])]
     return found

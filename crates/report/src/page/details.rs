@@ -84,6 +84,7 @@ pub fn stages(report: &Report, figures: &Figures) -> Vec<Part> {
         return vec![Part::Html(html! { p.none { "Not measured: no row has stage times." } })];
     }
     let mut parts = vec![Part::Html(draw(&figures.stages))];
+    parts.extend(enqueued(report));
     for (at, group, stages) in shown {
         let frame = in_text(Some(stages.frame_ms), 2, "ms a frame");
         let summary = html! { (group.full_name()) ": " (frame) };
@@ -91,6 +92,40 @@ pub fn stages(report: &Report, figures: &Figures) -> Vec<Part> {
         parts.push(Part::fold(summary, false, "small", vec![Part::Table(table)]));
     }
     parts
+}
+
+/// The host's calls for a frame and the kernels that they enqueue; nothing if no run has either.
+fn enqueued(report: &Report) -> Vec<Part> {
+    let columns: [(&str, &str, usize); 4] = [
+        ("enqueue_ms", "Enqueue ms", 3),
+        ("enqueue_p99_ms", "Enqueue P99 ms", 3),
+        ("launches", "Kernel launches", 0),
+        ("graph_launches", "Graph launches", 0),
+    ];
+    let mut heads = vec!["Model", report.platforms.kind.word()];
+    heads.extend(columns.iter().map(|(_, head, _)| *head));
+    let caption = "Of a tracked frame, means of the rows. Enqueue: the host's time from the first \
+                   call to the GPU to the end of the last one. Kernels inside CUDA graphs count.";
+    let mut table = Table::new("enqueued", caption, &heads, 2);
+    let known = |group: &&Group| columns.iter().any(|(column, ..)| group.mean(column).is_some());
+    for group in report.groups.iter().filter(known) {
+        let mut cells = named(group).to_vec();
+        cells.extend(
+            columns.iter().map(|(column, _, digits)| {
+                Cell::number(group.mean(column), *digits, group.invalid)
+            }),
+        );
+        table.push(cells, group.invalid);
+    }
+    if table.rows.is_empty() {
+        return Vec::new();
+    }
+    let missing = table.drop_empty(2);
+    vec![
+        Part::Html(html! { h3 { "Enqueue time and launches" } }),
+        Part::Table(table),
+        not_measured(&missing),
+    ]
 }
 
 /// The first column of a breakdown that a run may lack: medians of stages.
