@@ -137,6 +137,10 @@ fn frames_that_are_encoded_together_have_the_masks_that_they_have_alone() {
     assert_eq!((encode_batch("out"), encode_batch("cpu")), (2, 1));
     let shares: f64 = setting.column("out", "encoder_ms")[0].parse().unwrap();
     assert!(shares > 0.0);
+    // No frame has an encoder's run of its own.
+    for name in ["enqueue_ms", "launches", "graph_launches"] {
+        assert!(setting.column("out", name).iter().all(String::is_empty), "{name}");
+    }
     // One object and whole batches, as calls.
     let mut command = setting.gpu("calls");
     command.args(["--mode", "throughput", "--encode-batch", "2", "--no-cuda-graphs"]);
