@@ -324,6 +324,14 @@ class Parts(unittest.TestCase):
         for p in (50, 90, 95, 99, 99.9):
             self.assertAlmostEqual(records.percentile(values, p), np.percentile(values, p), places=12)
 
+    def test_percentiles_of_stages_leave_out_the_prompted_frame(self):
+        of = lambda **stages: {"stages": {f"{stage}_ms": ms for stage, ms in stages.items()}}
+        passes = [[of(prompt=5.0, encoder=9.0), of(encoder=1.0), of(encoder=3.0)], [of(prompt=7.0), of(encoder=2.0)]]
+        found = records.stage_percentiles(passes)
+        self.assertEqual((found["p50"]["encoder_ms"], found["p50"]["prompt_ms"]), (2.0, 6.0))
+        self.assertAlmostEqual(found["p99"]["encoder_ms"], 2.98, places=12)
+        self.assertIsNone(found["p99"]["track_ms"])
+
     def test_a_verdict_names_what_is_wrong(self):
         codes = lambda v: (v["judgement"], [f["code"] for f in v["findings"]])
         steady = [99.0] * 18 + [10.05, 9.95] * 60
