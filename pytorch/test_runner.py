@@ -232,9 +232,12 @@ def rust_columns(source, shared):
     """Names of each `const` of columns in a Rust file; `shared` are those of columns.rs."""
     found = dict(shared)
     # A stage's column is `stage::<3>()`: its name lies in the one list of the stages.
-    stages = re.findall(r'\(c"\w+", "(\w+)"', (ROOT / "crates/vos/src/stage.rs").read_text())
-    source = re.sub(r"stage::<(\d+)>\(\)", lambda at: f'("{stages[int(at[1])]}", stage)', source)
-    for name, body in re.findall(r"const (\w+): (?:\[Column; \d+\]|Column) =(.*?);\n(?=\n|/|pub|const|$)", source, re.S):
+    stages = re.findall(r'names!\("(\w+)"', (ROOT / "crates/vos/src/stage.rs").read_text())
+    source = re.sub(r"\bstage::<(\d+)>\(\)", lambda at: f'("{stages[int(at[1])]}_ms", stage)', source)
+    both = lambda at: ", ".join(f'("{stages[int(at[1])]}_{p}_ms", stage)' for p in ("p50", "p99"))
+    source = re.sub(r"\bpercentiles::<(\d+)>\(\)", both, source)
+    source = re.sub(r'\broofline::<[^>]*>\(("\w+")\)', r"(\1, stage)", source)
+    for name, body in re.findall(r"const (\w+): (?:\[Column; \d+\]|\[\[Column; 2\]; \d+\]|Column) =(.*?);\n(?=\n|/|pub|const|$)", source, re.S):
         entries = re.findall(r'\(\s*"(\w+)",|(?:columns::|^\s+)([A-Z_]+)\b', body, re.M)
         found[name] = [n for text, other in entries for n in ([text] if text else found[other])]
     return found
@@ -320,6 +323,14 @@ class Parts(unittest.TestCase):
         values = np.random.default_rng(1).random(101).tolist()
         for p in (50, 90, 95, 99, 99.9):
             self.assertAlmostEqual(records.percentile(values, p), np.percentile(values, p), places=12)
+
+    def test_percentiles_of_stages_leave_out_the_prompted_frame(self):
+        of = lambda **stages: {"stages": {f"{stage}_ms": ms for stage, ms in stages.items()}}
+        passes = [[of(prompt=5.0, encoder=9.0), of(encoder=1.0), of(encoder=3.0)], [of(prompt=7.0), of(encoder=2.0)]]
+        found = records.stage_percentiles(passes)
+        self.assertEqual((found["p50"]["encoder_ms"], found["p50"]["prompt_ms"]), (2.0, 6.0))
+        self.assertAlmostEqual(found["p99"]["encoder_ms"], 2.98, places=12)
+        self.assertIsNone(found["p99"]["track_ms"])
 
     def test_a_verdict_names_what_is_wrong(self):
         codes = lambda v: (v["judgement"], [f["code"] for f in v["findings"]])

@@ -137,6 +137,10 @@ fn frames_that_are_encoded_together_have_the_masks_that_they_have_alone() {
     assert_eq!((encode_batch("out"), encode_batch("cpu")), (2, 1));
     let shares: f64 = setting.column("out", "encoder_ms")[0].parse().unwrap();
     assert!(shares > 0.0);
+    // No frame has an encoder's run of its own.
+    for name in ["enqueue_ms", "launches", "graph_launches"] {
+        assert!(setting.column("out", name).iter().all(String::is_empty), "{name}");
+    }
     // One object and whole batches, as calls.
     let mut command = setting.gpu("calls");
     command.args(["--mode", "throughput", "--encode-batch", "2", "--no-cuda-graphs"]);
@@ -235,7 +239,16 @@ fn a_steady_frame_costs_one_wait_no_memory_and_only_graphs() {
         let value = &setting.column("out", name)[0];
         assert!(value.parse::<f64>().is_ok_and(|number| number >= 0.0), "{name}: {value:?}");
     }
+    // Preprocessing and mask; the bank's kernels inside the graphs, whose engines have none here.
+    assert_eq!(setting.column("out", "launches"), ["4"]);
+    assert_eq!(setting.column("out", "graph_launches"), ["3"]);
     let number = |name: &str| setting.column("out", name)[0].parse::<f64>().unwrap();
+    for stage in ["upload", "encoder", "prompt", "track", "memory", "download"] {
+        let [p50, p99] = ["p50", "p99"].map(|p| number(&format!("{stage}_{p}_ms")));
+        assert!(0.0 <= p50 && p50 <= p99, "{stage}: {p50} {p99}");
+    }
+    assert!(0.0 < number("enqueue_ms") && number("enqueue_ms") < number("latency_max_ms"));
+    assert!(0.0 < number("enqueue_p99_ms"));
     // A camera's frame does not wait for its predecessors, a file's does.
     assert!(number("end_to_end_p50_ms") > number("latency_p50_ms"));
     assert!(number("source_age_p50_ms") > 0.0);
@@ -302,7 +315,14 @@ fn overlapping_frames_have_ages_and_no_latencies() {
     let Some(setting) = Setting::new(1, 12, &PADDED) else { return };
     setting.gpu("out").args(["--mode", "throughput"]).assert().success();
     assert_eq!(setting.column("out", "mode"), ["throughput"]);
-    assert_eq!(setting.column("out", "latency_p50_ms"), [""]);
+    for empty in ["latency_p50_ms", "enqueue_ms", "enqueue_p99_ms"] {
+        assert_eq!(setting.column("out", empty), [""], "{empty}");
+    }
+    assert_eq!(setting.column("out", "launches"), ["4"]);
+    // Without graphs nobody knows what TensorRT launches.
+    setting.gpu("calls").args(["--no-cuda-graphs"]).assert().success();
+    assert_eq!(setting.column("calls", "launches"), [""]);
+    assert_eq!(setting.column("calls", "graph_launches"), ["0"]);
     let number = |name: &str| setting.column("out", name)[0].parse::<f64>().unwrap();
     assert!(number("fps") > 0.0);
     let (age, with_decode) = (number("source_age_p50_ms"), number("source_age_with_decode_p50_ms"));

@@ -35,6 +35,11 @@ fn each_clip_has_the_masks_that_it_has_alone_beside_any_others() {
         for name in ["fps", "latency_p50_ms", "latency_p99_ms", "encoder_ms"] {
             assert!(of(name).iter().all(|value| value.parse::<f64>().unwrap() > 0.0), "{name}");
         }
+        // A lane's calls wait for those of others, so their time is none of the frame's.
+        assert_eq!(
+            (of("enqueue_ms"), of("launches")),
+            (vec![String::new(); 3], vec!["4".to_owned(); 3])
+        );
         let busy = of("decode_busy").iter().all(|busy| busy.parse::<f64>().is_ok());
         assert!(busy, "{:?}", of("decode_busy"));
         let waits =

@@ -48,6 +48,10 @@ fn every_object_of_every_model_gets_its_row_with_numbers() {
         "track_ms",
         "memory_ms",
         "decode_ms",
+        "decode_p50_ms",
+        "encoder_p99_ms",
+        "prompt_p50_ms",
+        "track_p99_ms",
     ] {
         for value in column(&summary, name) {
             let number: f64 = value.parse().unwrap_or_else(|_| panic!("{name} is {value:?}"));
@@ -56,8 +60,11 @@ fn every_object_of_every_model_gets_its_row_with_numbers() {
     }
     assert!(column(&summary, "status").iter().all(|status| status == "ok"));
     assert!(column(&summary, "frames").iter().all(|frames| frames == "9"));
-    // A CPU has no GPU memory: the columns stay empty rather than zero.
-    assert!(column(&summary, "gpu_peak_alloc_MiB").iter().all(String::is_empty));
+    // A CPU has no GPU memory, and nothing is enqueued: the columns stay empty rather than zero.
+    for name in ["gpu_peak_alloc_MiB", "upload_p50_ms", "enqueue_ms", "launches", "graph_launches"]
+    {
+        assert!(column(&summary, name).iter().all(String::is_empty), "{name}");
+    }
 
     let runs = column(&out.join("profile_summary.csv"), "run");
     assert_eq!(runs.iter().filter(|run| *run == "1").count(), 12);

@@ -13,8 +13,8 @@ use vos::files::python_format::{float_repr, round};
 use vos::files::{ColumnSet, Configuration, ObjectResult, ResultStore, RowOrder, Sidecar};
 use vos::files::{profile_csv, stats_json, summary_csv};
 use vos::record::{
-    Conditions, FrameTime, FrameTimes, Measured, MemoryPeaks, ObjectKey, RunRecord, StageTimes,
-    Status, SummaryRecord, mean_stages, speed_of,
+    Conditions, EnqueuedFrames, FrameTime, FrameTimes, Measured, MemoryPeaks, ObjectKey, RunRecord,
+    StagePercentiles, StageTimes, Status, SummaryRecord, mean_stages, speed_of,
 };
 use vos::stage::Stage;
 
@@ -120,6 +120,8 @@ fn measured(at: RowOrder, passes: usize) -> ObjectResult {
         record.measured = Some(Measured {
             speed: speed_of(&times).unwrap(),
             stages: mean_stages(&times),
+            stage_percentiles: StagePercentiles::of(&[&times]),
+            enqueued: EnqueuedFrames::of(&[&times]),
             memory: MemoryPeaks::default(),
             quality: None,
             setup_ms: None,

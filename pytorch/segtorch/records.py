@@ -50,6 +50,22 @@ def mean_stages(frames):
     return means
 
 
+def stage_percentiles(passes):
+    """Median and 99th percentile of each stage; the first frame of a pass counts for the prompt only."""
+    found = {"p50": {}, "p99": {}}
+    for column in STAGE_COLUMNS:
+        first = 0 if column == "prompt_ms" else 1
+        times = [frame["stages"].get(column) for frames in passes for frame in frames[first:]]
+        times = [time for time in times if time is not None]
+        for percent in (50, 99):
+            found[f"p{percent}"][column] = percentile(times, percent) if times else None
+    return found
+
+
+# Nothing counts PyTorch's launches, and its calls have no time of their own.
+ENQUEUED = dict.fromkeys(("mean_ms", "p99_ms", "launches", "graph_launches"))
+
+
 def residues(frames, decode_inside):
     """Part of each frame's latency that its stages inside it do not explain, ms; none where the
     stages are of another pass."""
@@ -67,12 +83,15 @@ def measured(frames, memory, setup_ms, observed, decode_inside):
     return {
         "speed": speed(len(latencies), sum(latencies), latencies[0], latencies[1:]),
         "stages": mean_stages(frames),
+        "stage_percentiles": stage_percentiles([frames]),
+        "enqueued": ENQUEUED,
         "memory": memory,
         # Scored by `segtrt compare`, for both sides by the same code.
         "quality": None,
         "setup_ms": setup_ms,
         "gpu_ms": _mean(frame["gpu_ms"] for frame in frames),
         "residue_ms": fmean(left) if left else None,
+        "least": {},
         "observed": observed,
     }
 
@@ -107,11 +126,14 @@ def summarise(passes, decode_inside):
     pooled = {
         "speed": speed(len(frames), sum(n["speed"]["duration_ms"] for n in numbers), first, later),
         "stages": mean_stages(frames),
+        "stage_percentiles": stage_percentiles([frames for _, frames in ok]),
+        "enqueued": ENQUEUED,
         "memory": peaks,
         "quality": None,
         "setup_ms": _mean(n["setup_ms"] for n in numbers),
         "gpu_ms": _mean(frame["gpu_ms"] for frame in frames),
         "residue_ms": fmean(left) if left else None,
+        "least": {},
         "observed": pool_observed([n["observed"] for n in numbers]),
     }
     reason = None

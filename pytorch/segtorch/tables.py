@@ -6,6 +6,8 @@ A test compares the headers with files that `segtrt bench` wrote.
 import csv
 import io
 
+from .stages import STAGES
+
 
 class _Row:
     """A record with the access that columns need."""
@@ -78,9 +80,7 @@ DETAIL = [
     ),
     *(
         _number(f"{stage}_ms", 3, "stages", f"{stage}_ms")
-        for stage in (
-            "decode upload preprocess encoder prompt track memory postprocess download".split()
-        )
+        for stage in STAGES
     ),
     _condition("fidelity"),
 ]
@@ -125,7 +125,18 @@ PACE = [_condition("mode")] + [
         "source_age_with_decode_p95_ms",
     )
 ] + [_plain("non_finite_logits", "non_finite_logits")]
-NEW = DETAIL + BELIEF + PACE
+# The bundles say what segtrt's own stages do, not PyTorch's.
+ROOFLINE = [(f"{stage}_roofline", lambda r: None) for stage in ("encoder", "prompt", "track", "memory")]
+PERCENTILES = [
+    _number(f"{stage}_{p}_ms", 3, "stage_percentiles", p, f"{stage}_ms") for stage in STAGES for p in ("p50", "p99")
+]
+ENQUEUED = [
+    _number("enqueue_ms", 3, "enqueued", "mean_ms"),
+    _number("enqueue_p99_ms", 3, "enqueued", "p99_ms"),
+    _plain("launches", "measured", "enqueued", "launches"),
+    _plain("graph_launches", "measured", "enqueued", "graph_launches"),
+]
+NEW = DETAIL + BELIEF + PACE + ROOFLINE + PERCENTILES + ENQUEUED
 
 SUMMARY = (
     [

@@ -10,8 +10,9 @@ use vos::dataset::{Clip, ObjectTruth};
 use vos::geometry::Geometry;
 use vos::prompt::Prompt;
 use vos::record::{
-    Conditions, DecodeLoad, FrameTimes, FrameTransfer, Measured, MemoryPeaks, ObjectKey, Observed,
-    RunRecord, StageTimes, Status, Verdict, mean_gpu_ms, mean_residue_ms, mean_stages, speed_of,
+    Conditions, DecodeLoad, EnqueuedFrames, FrameTimes, FrameTransfer, Measured, MemoryPeaks,
+    ObjectKey, Observed, RunRecord, StagePercentiles, StageTimes, Status, Verdict, mean_gpu_ms,
+    mean_residue_ms, mean_stages, speed_of,
 };
 use vos::verdict::{self, Evidence};
 
@@ -156,6 +157,8 @@ impl Rows<'_> {
         row.measured = Some(Measured {
             speed: speed_of(&pass.times).context("a pass over no frames")?,
             stages: mean_stages(&pass.times),
+            stage_percentiles: StagePercentiles::of(&[&pass.times]),
+            enqueued: EnqueuedFrames::of(&[&pass.times]),
             memory: MemoryPeaks {
                 gpu_peak_reserved_mib: reserved.or(memory.gpu_peak_reserved_mib),
                 cpu_peak_rss_mib: process_memory::peak_rss_mib(),

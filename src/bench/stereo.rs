@@ -37,12 +37,19 @@ pub fn add_up(passes: &mut [ClipPass]) {
         };
         times.stages = StageTimes::each(|stage| sum(&|view| view.stages[stage]));
         times.gpu_ms = sum(&|view| view.gpu_ms);
+        times.enqueued.ms = sum(&|view| view.enqueued.ms);
+        let count = |of: &dyn Fn(&FrameTimes) -> Option<u64>| {
+            pair.iter().map(|view| of(view)).sum::<Option<u64>>()
+        };
+        times.enqueued.launches = count(&|view| view.enqueued.launches);
+        times.enqueued.graph_launches = count(&|view| view.enqueued.graph_launches);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vos::record::Enqueued;
     use vos::stage::Stage;
 
     #[test]
@@ -51,6 +58,7 @@ mod tests {
             frame,
             time: FrameTime::Latency(ms),
             stages: StageTimes::of([(Stage::Track, ms / 2.0)]),
+            enqueued: Enqueued { ms: Some(ms), launches: Some(40), graph_launches: None },
             ..FrameTimes::default()
         };
         let pass = |times| ClipPass { times, ..ClipPass::default() };
@@ -60,6 +68,8 @@ mod tests {
         for pass in &passes {
             assert_eq!([pass.times[0].time.ms(), pass.times[1].time.ms()], [11.0, 22.0]);
             assert_eq!(pass.times[1].stages[Stage::Track], Some(11.0));
+            let pair = Enqueued { ms: Some(22.0), launches: Some(80), graph_launches: None };
+            assert_eq!(pass.times[1].enqueued, pair);
         }
     }
 }

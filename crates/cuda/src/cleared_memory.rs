@@ -8,12 +8,11 @@ the nodes for single ones have no effect.
 */
 
 use std::mem::MaybeUninit;
-use std::ptr;
 
-use cudarc::driver::DriverError;
-use cudarc::driver::sys::{self, CUgraph, CUgraphNode, CUgraphNodeType};
+use cudarc::driver::sys::{self, CUgraph, CUgraphNode};
 
 use super::driver;
+use super::graph_nodes::{self, Tried, listed};
 use super::view::View;
 
 /// What this needs of the driver besides what everything does; drivers since CUDA 10 have it.
@@ -26,8 +25,6 @@ const FUNCTIONS: [&str; 7] = [
     "cuGraphAddDependencies",
     "cuGraphDestroyNode",
 ];
-
-type Tried<T> = std::result::Result<T, DriverError>;
 
 /// Takes out the nodes that fill a part of `cleared` with zeros, and not all of it. What came
 /// before such a node then comes before what came after it. A node that the driver does not remove
@@ -48,10 +45,9 @@ pub(super) unsafe fn leave_out(graph: CUgraph, cleared: &View) {
 
 /// As [`leave_out`]; how many.
 unsafe fn take_out(graph: CUgraph, cleared: &View) -> Tried<usize> {
-    // SAFETY: as many places as are asked for.
-    let nodes = listed(|to, count| unsafe { sys::cuGraphGetNodes(graph, to, count) })?;
     let mut left_out = 0;
-    for node in nodes {
+    // SAFETY: the caller's.
+    for node in unsafe { graph_nodes::of(graph) }? {
         // SAFETY: a node of the graph, which lives.
         if unsafe { fills_a_part(node, cleared) }? {
             // SAFETY: as above; the node's only effect is one that the caller vouches for.
@@ -69,10 +65,8 @@ unsafe fn take_out(graph: CUgraph, cleared: &View) -> Tried<usize> {
 
 /// Whether a node fills a part of `cleared` with zeros.
 unsafe fn fills_a_part(node: CUgraphNode, cleared: &View) -> Tried<bool> {
-    let mut kind = CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY;
-    // SAFETY: the node lives, and `kind` is a place for the answer.
-    unsafe { sys::cuGraphNodeGetType(node, &raw mut kind) }.result()?;
-    if kind != CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET {
+    // SAFETY: the node lives.
+    if unsafe { graph_nodes::kind(node) }? != graph_nodes::FILL {
         return Ok(false);
     }
     let mut fill = MaybeUninit::uninit();
@@ -102,16 +96,4 @@ unsafe fn bridge(graph: CUgraph, node: CUgraphNode) -> Tried<()> {
     }
     // SAFETY: the node is not used any more.
     unsafe { sys::cuGraphDestroyNode(node) }.result()
-}
-
-/// Nodes, asked for twice: how many there are, then which.
-fn listed(ask: impl Fn(*mut CUgraphNode, *mut usize) -> sys::CUresult) -> Tried<Vec<CUgraphNode>> {
-    let mut count = 0;
-    ask(ptr::null_mut(), &raw mut count).result()?;
-    let mut nodes = vec![ptr::null_mut(); count];
-    if count > 0 {
-        ask(nodes.as_mut_ptr(), &raw mut count).result()?;
-    }
-    nodes.truncate(count);
-    Ok(nodes)
 }

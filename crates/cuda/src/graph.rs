@@ -12,11 +12,14 @@ use super::error::{GpuError, Result, Tried};
 use super::recording::recording;
 use super::stream::Stream;
 use super::view::View;
+use super::{graph_nodes, launches};
 
 /// A recorded piece of work, bound to the stream it was recorded on.
 pub struct Graph {
     ready: CUgraphExec,
     stream: Stream,
+    /// Kernels of a launch, if the driver tells them.
+    kernels: Option<u64>,
 }
 
 /// A captured graph before it is instantiated.
@@ -43,7 +46,7 @@ impl Graph {
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         let recording = recording();
         stream.inner().begin_capture(mode).tried(what)?;
-        let enqueued = enqueue();
+        let enqueued = launches::not_counted(enqueue);
         // Ended in any case: a stream that still records takes no other work.
         // SAFETY: the stream lives; its context is bound to this thread since the recording began.
         let ended = unsafe { result::stream::end_capture(stream.inner().cu_stream()) };
@@ -61,9 +64,11 @@ impl Graph {
             // caller's promise.
             unsafe { cleared_memory::leave_out(draft.0, cleared) };
         }
+        // SAFETY: the graph lives.
+        let kernels = unsafe { graph_nodes::kernels(draft.0) };
         // SAFETY: the graph lives; what it became does not need it any more.
         let ready = unsafe { result::graph::instantiate(draft.0, CUgraphInstantiate_flags(0)) };
-        let graph = Self { ready: ready.tried(what)?, stream: stream.clone() };
+        let graph = Self { ready: ready.tried(what)?, stream: stream.clone(), kernels };
         // SAFETY: both live.
         let brought = unsafe { result::graph::upload(graph.ready, stream.inner().cu_stream()) };
         brought.tried(|| "bring a CUDA graph to the device".into())?;
@@ -79,7 +84,9 @@ impl Graph {
         inner.context().bind_to_thread().tried(|| "use the GPU".into())?;
         // SAFETY: graph and stream live; the rest is the caller's.
         let launched = unsafe { result::graph::launch(self.ready, inner.cu_stream()) };
-        launched.tried(|| "launch a CUDA graph".into())
+        launched.tried(|| "launch a CUDA graph".into())?;
+        launches::graph(self.kernels);
+        Ok(())
     }
 }
 

@@ -16,6 +16,7 @@ use super::device::Gpu;
 use super::driver;
 use super::error::{GpuError, Result, Tried};
 use super::image::Image;
+use super::launches;
 use super::stream::Stream;
 use super::tensor_map::TensorMap;
 use super::view::View;
@@ -286,7 +287,9 @@ impl Function {
                 )
             }
         };
-        launched.tried(|| format!("launch the kernel {} as {launch:?}", self.name))
+        launched.tried(|| format!("launch the kernel {} as {launch:?}", self.name))?;
+        launches::kernel();
+        Ok(())
     }
 }
 

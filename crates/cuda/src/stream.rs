@@ -8,6 +8,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaEvent, CudaStream};
 
 use super::error::{Result, Tried};
+use super::launches;
 
 /// A stream. Cheap to clone; gone with its last clone.
 #[derive(Clone, Debug)]
@@ -24,8 +25,10 @@ impl Stream {
         &self.inner
     }
 
-    /// The `CUstream`, which is also a `cudaStream_t`; it lives as long as this value.
+    /// The `CUstream`, which is also a `cudaStream_t`, for a library that enqueues on it; it lives as
+    /// long as this value. The library's kernels are not known to [`Launches`](super::Launches).
     pub fn raw(&self) -> *mut c_void {
+        launches::of_a_library();
         self.inner.cu_stream().cast()
     }
 

@@ -30,18 +30,39 @@ pub enum Stage {
     Encode,
 }
 
-/// Of each stage: profiler range, column of the tables, label in the report.
-const NAMES: [(&CStr, &str, &str); Stage::COUNT] = [
-    (c"decode", "decode_ms", "Decode"),
-    (c"upload", "upload_ms", "Host to device"),
-    (c"preprocess", "preprocess_ms", "Preprocessing"),
-    (c"encoder", "encoder_ms", "Inference: encoder"),
-    (c"prompt", "prompt_ms", "Inference: prompt"),
-    (c"track", "track_ms", "Inference: track"),
-    (c"memory", "memory_ms", "Inference: memory"),
-    (c"postprocess", "postprocess_ms", "Postprocessing"),
-    (c"download", "download_ms", "Device to host"),
-    (c"encode", "encode_ms", "Encode"),
+/// Names of a stage.
+struct Names {
+    range: &'static CStr,
+    columns: [&'static str; 3],
+    label: &'static str,
+}
+
+/// The names of a stage, from its own: columns of mean, median and 99th percentile.
+macro_rules! names {
+    ($name:literal, $label:literal) => {
+        Names {
+            range: match CStr::from_bytes_with_nul(concat!($name, "\0").as_bytes()) {
+                Ok(range) => range,
+                Err(_) => panic!("a NUL within the name of a stage"),
+            },
+            columns: [concat!($name, "_ms"), concat!($name, "_p50_ms"), concat!($name, "_p99_ms")],
+            label: $label,
+        }
+    };
+}
+
+/// Of each stage.
+const NAMES: [Names; Stage::COUNT] = [
+    names!("decode", "Decode"),
+    names!("upload", "Host to device"),
+    names!("preprocess", "Preprocessing"),
+    names!("encoder", "Inference: encoder"),
+    names!("prompt", "Inference: prompt"),
+    names!("track", "Inference: track"),
+    names!("memory", "Inference: memory"),
+    names!("postprocess", "Postprocessing"),
+    names!("download", "Device to host"),
+    names!("encode", "Encode"),
 ];
 
 impl Stage {
@@ -64,17 +85,27 @@ impl Stage {
 
     /// Name of its profiler range.
     pub const fn range(self) -> &'static CStr {
-        NAMES[self as usize].0
+        NAMES[self as usize].range
     }
 
     /// Name of its column, with the unit: `encoder_ms`.
     pub const fn column(self) -> &'static str {
-        NAMES[self as usize].1
+        NAMES[self as usize].columns[0]
+    }
+
+    /// Column of its median: `encoder_p50_ms`.
+    pub const fn p50_column(self) -> &'static str {
+        NAMES[self as usize].columns[1]
+    }
+
+    /// Column of its 99th percentile: `encoder_p99_ms`.
+    pub const fn p99_column(self) -> &'static str {
+        NAMES[self as usize].columns[2]
     }
 
     /// Name in the report.
     pub const fn label(self) -> &'static str {
-        NAMES[self as usize].2
+        NAMES[self as usize].label
     }
 
     /// The stage of a column; none for any other column.
@@ -91,8 +122,11 @@ mod tests {
     fn stages_stand_where_their_names_do() {
         for (at, stage) in Stage::ALL.into_iter().enumerate() {
             assert_eq!(stage as usize, at);
-            let column = format!("{}_ms", stage.range().to_str().unwrap());
+            let name = stage.range().to_str().unwrap();
+            let column = format!("{name}_ms");
             assert_eq!(stage.column(), column);
+            assert_eq!(stage.p50_column(), format!("{name}_p50_ms"));
+            assert_eq!(stage.p99_column(), format!("{name}_p99_ms"));
             assert_eq!(Stage::of_column(&column), Some(stage));
         }
         assert_eq!(Stage::of_column("latency_ms"), None);

@@ -116,8 +116,9 @@ fn lanes(rows: &[&SummaryRecord]) -> Option<String> {
 mod tests {
     use super::*;
     use vos::record::{
-        Conditions, Finding, FrameTime, FrameTimes, Measured, MemoryPeaks, ObjectKey, RunRecord,
-        StageTimes, Status, Verdict, mean_residue_ms, mean_stages, speed_of,
+        Conditions, EnqueuedFrames, Finding, FrameTime, FrameTimes, Measured, MemoryPeaks,
+        ObjectKey, RunRecord, StagePercentiles, StageTimes, Status, Verdict, mean_residue_ms,
+        mean_stages, speed_of,
     };
     use vos::stage::Stage;
 
@@ -134,6 +135,8 @@ mod tests {
         pooled.measured = Some(Measured {
             speed: speed_of(&times).unwrap(),
             stages: mean_stages(&times),
+            stage_percentiles: StagePercentiles::of(&[&times]),
+            enqueued: EnqueuedFrames::of(&[&times]),
             memory: MemoryPeaks::default(),
             quality: None,
             setup_ms: None,

@@ -127,6 +127,18 @@ def record(rng, video, obj, model, run, status="ok"):
     }
 
 
+def enqueued(rng, measured):
+    """Adds the stages' percentiles and the host's calls, which came last."""
+    maybe = lambda value: value if rng.random() < 0.8 else None  # noqa: E731
+    measured["stage_percentiles"] = {
+        name: {f"{stage}_ms": maybe(rng.uniform(0, 99)) for stage in STAGES} for name in ("p50", "p99")
+    }
+    measured["enqueued"] = {
+        "mean_ms": maybe(rng.uniform(0, 9)), "p99_ms": maybe(rng.uniform(0, 9)),
+        "launches": maybe(rng.randrange(1000)), "graph_launches": maybe(rng.randrange(9)),
+    }
+
+
 def rounded(value, digits):
     return None if value is None else round(value, digits)
 
@@ -196,6 +208,15 @@ def columns(record, runs):
     for stage in ROOFLINE_STAGES:
         bound, time = least.get(f"{stage}_ms"), stages.get(f"{stage}_ms")
         row[f"{stage}_roofline"] = rounded(bound / time if bound and time else None, 4)
+    percentiles = numbers.get("stage_percentiles", {}) if ok else {}
+    for name in ["p50", "p99"]:
+        for stage in STAGES:
+            row[f"{stage}_{name}_ms"] = rounded(percentiles.get(name, {}).get(f"{stage}_ms"), 3)
+    calls = numbers.get("enqueued", {}) if ok else {}
+    row |= {
+        "enqueue_ms": rounded(calls.get("mean_ms"), 3), "enqueue_p99_ms": rounded(calls.get("p99_ms"), 3),
+        "launches": calls.get("launches"), "graph_launches": calls.get("graph_launches"),
+    }
     for name in ["p50", "p90", "p95", "p99", "max"]:
         row[f"latency_{name}_ms"] = rounded(later.get(f"{name}_ms"), 3)
     for stage in STAGES:
@@ -223,6 +244,8 @@ PACE = ("mode,source_age_p50_ms,source_age_p95_ms,source_age_with_decode_p50_ms,
 
 ROOFLINE_STAGES = ["encoder", "prompt", "track", "memory"]
 ROOFLINE = [f"{stage}_roofline" for stage in ROOFLINE_STAGES]
+LAST = [f"{stage}_{name}_ms" for stage in STAGES for name in ["p50", "p99"]]
+LAST += "enqueue_ms,enqueue_p99_ms,launches,graph_launches".split(",")
 
 
 def write_csv(name, fields, rows):
@@ -288,21 +311,26 @@ def main():
                                             for at, stage in enumerate(ROOFLINE_STAGES[index % 4:])}
         if index % 3:
             record_["non_finite_logits"] = 0 if record_["status"] == "ok" else 17 * index
+    last = random.Random(10)
+    for index, record_ in enumerate(records):
+        # Rows from before have none.
+        if index % 5 and record_["measured"]:
+            enqueued(last, record_["measured"])
     pooled = [{"pooled": record, "runs": runs} for record, runs in zip(records, runs)]
     lines = ",\n".join(json.dumps(item, separators=(",", ":")) for item in pooled)
     write_packed("records.json.gz", f"[{lines}]\n")
     lines = ",\n".join(json.dumps(item) for item in floats(rng))
     write_packed("floats.json.gz", f"[{lines}]\n")
 
-    write_csv("sav_benchmark_summary.csv", SUMMARY + OUTCOME + DETAIL + BELIEF + PACE + ROOFLINE,
+    write_csv("sav_benchmark_summary.csv", SUMMARY + OUTCOME + DETAIL + BELIEF + PACE + ROOFLINE + LAST,
               [columns(record, runs) for record, runs in zip(records, runs)])
-    extended = EXTENDED + OUTCOME + [name for name in DETAIL if name not in EXTENDED] + BELIEF + PACE + ROOFLINE
+    extended = EXTENDED + OUTCOME + [name for name in DETAIL if name not in EXTENDED] + BELIEF + PACE + ROOFLINE + LAST
     write_csv("extended_summary.csv", extended,
               [columns(record, runs) for record, runs in zip(records, runs)])
     profile = [columns(record, 1) for record in records]
     write_csv(
         "profile_summary.csv", PROFILE + ["precision", "H", "W", "infer_H", "infer_W"] + OUTCOME +
-        ["J", "F", "JandF"] + DETAIL + BELIEF + PACE + ROOFLINE, profile)
+        ["J", "F", "JandF"] + DETAIL + BELIEF + PACE + ROOFLINE + LAST, profile)
     write_stats(profile)
 
 

@@ -232,7 +232,14 @@ int cuGraphGetNodes(struct graph* g, struct op** to, size_t* count) {
     for (int i = 0; to && i < g->count; i++) to[i] = &g->work[i];
     return *count = g->count, OK;
 }
-int cuGraphNodeGetType(struct op* node, int* type) { return *type = node->kind == FILL ? 2 : 0, OK; }
+// The driver's numbers: kernel 0, copy 1, fill 2, host function 3, nothing 5.
+int cuGraphNodeGetType(struct op* node, int* type) {
+    static const int types[] = {[HOST] = 3, [DEVICE] = 0, [KERNEL] = 0, [COPY] = 1, [STAGED] = 1, [FILL] = 2,
+                                [RECORD] = 5, [WAIT] = 5, [TAKEN_OUT] = 5};
+    return *type = types[node->kind], OK;
+}
+// Nothing here records graphs inside graphs.
+int cuGraphChildGraphNodeGetGraph(struct op* node, void** graph) { return (void)node, (void)graph, INVALID_VALUE; }
 struct fill { uint64_t to; size_t pitch; unsigned value, bytes; size_t width, height; };
 int cuGraphMemsetNodeGetParams(struct op* node, struct fill* of) {
     if (node->kind != FILL) return INVALID_VALUE;

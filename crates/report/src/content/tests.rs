@@ -230,6 +230,24 @@ fn host_and_decoding_are_blamed_where_the_numbers_say_so() {
 }
 
 #[test]
+fn stages_have_the_percentiles_of_their_rows() {
+    let head = "video,object,model,frames,fps,status,verdict,mode,encoder_ms,prompt_ms,encoder_p50_ms,encoder_p99_ms\n";
+    let rows = "a,0,m,50,100,ok,VALID,latency,5.0,2.0,4.5,9.0\n\
+                b,0,m,50,100,ok,VALID,latency,5.0,2.0,5.5,\n\
+                c,0,m,50,100,ok,INVALID,latency,5.0,2.0,99.0,99.0\n";
+    let report = report_of(&[("x", format!("{head}{rows}"))], None);
+    let stages = report.groups[0].stages.as_ref().unwrap();
+    let of = |column: &str| {
+        let line = stages.lines.iter().find(|line| line.column == column).unwrap();
+        (line.p50_ms, line.p99_ms)
+    };
+    assert_eq!(of("encoder_ms"), (Some(5.0), Some(9.0)), "rows without one do not count as zero");
+    assert_eq!(of("prompt_ms"), (None, None));
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["groups"][0]["stages"]["lines"][3]["p99_ms"], 9.0);
+}
+
+#[test]
 fn json_has_numbers_as_numbers_names_as_names_and_nothing_for_nothing() {
     let report = report_of(&[("x", [HEAD, &row("007", "m", 100.0, "VALID")].concat())], None);
     let json = serde_json::to_value(&report).unwrap();

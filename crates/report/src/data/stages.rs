@@ -43,6 +43,10 @@ pub struct StageLine {
     pub per_frame_ms: Option<f64>,
     /// Mean over the frames with the stage, ms.
     pub where_it_ran_ms: Option<f64>,
+    /// Median behind the prompted frame, of the prompt stage on it, ms; mean of the rows that have it.
+    pub p50_ms: Option<f64>,
+    /// 99th percentile of the same, ms; mean of the rows that have it.
+    pub p99_ms: Option<f64>,
     /// Share of the frame's time, %; none for a stage outside it, such as decoding.
     pub percent_of_frame: Option<f64>,
     /// Share of decoding and frame together, %.
@@ -94,6 +98,8 @@ pub fn of(
             label: stage.label(),
             per_frame_ms: measured.then_some(sum / count),
             where_it_ran_ms: measured.then_some(sum / ran as f64),
+            p50_ms: of_rows(rows, stage.p50_column()),
+            p99_ms: of_rows(rows, stage.p99_column()),
             percent_of_frame: (measured && is_inside(stage)).then_some(100.0 * sum / whole),
             percent_of_all: (measured && sums[DECODE].1 > 0)
                 .then_some(100.0 * sum / (whole + decode)),
@@ -112,9 +118,12 @@ pub fn of(
 
 /// Mean share of the roofline over the rows that have it, %.
 fn roofline(rows: &[&ResultRow], stage: Stage) -> Option<f64> {
-    let column = stage.column().replace("_ms", "_roofline");
-    let shares: Vec<f64> = rows.iter().filter_map(|row| row.number(&column)).collect();
-    Some(100.0 * mean(&shares)?)
+    Some(100.0 * of_rows(rows, &stage.column().replace("_ms", "_roofline"))?)
+}
+
+/// Mean of a column over the rows that have it.
+fn of_rows(rows: &[&ResultRow], column: &str) -> Option<f64> {
+    mean(&rows.iter().filter_map(|row| row.number(column)).collect::<Vec<_>>())
 }
 
 /// Number of frames, sum of their times and sums of their stages.

@@ -84,6 +84,7 @@ pub fn stages(report: &Report, figures: &Figures) -> Vec<Part> {
         return vec![Part::Html(html! { p.none { "Not measured: no row has stage times." } })];
     }
     let mut parts = vec![Part::Html(draw(&figures.stages))];
+    parts.extend(enqueued(report));
     for (at, group, stages) in shown {
         let frame = in_text(Some(stages.frame_ms), 2, "ms a frame");
         let summary = html! { (group.full_name()) ": " (frame) };
@@ -93,8 +94,42 @@ pub fn stages(report: &Report, figures: &Figures) -> Vec<Part> {
     parts
 }
 
-/// The column of a stage's share of the roofline in its breakdown.
-const ROOFLINE: usize = 5;
+/// The host's calls for a frame and the kernels that they enqueue; nothing if no run has either.
+fn enqueued(report: &Report) -> Vec<Part> {
+    let columns: [(&str, &str, usize); 4] = [
+        ("enqueue_ms", "Enqueue ms", 3),
+        ("enqueue_p99_ms", "Enqueue P99 ms", 3),
+        ("launches", "Kernel launches", 0),
+        ("graph_launches", "Graph launches", 0),
+    ];
+    let mut heads = vec!["Model", report.platforms.kind.word()];
+    heads.extend(columns.iter().map(|(_, head, _)| *head));
+    let caption = "Of a tracked frame, means of the rows. Enqueue: the host's time from the first \
+                   call to the GPU to the end of the last one. Kernels inside CUDA graphs count.";
+    let mut table = Table::new("enqueued", caption, &heads, 2);
+    let known = |group: &&Group| columns.iter().any(|(column, ..)| group.mean(column).is_some());
+    for group in report.groups.iter().filter(known) {
+        let mut cells = named(group).to_vec();
+        cells.extend(
+            columns.iter().map(|(column, _, digits)| {
+                Cell::number(group.mean(column), *digits, group.invalid)
+            }),
+        );
+        table.push(cells, group.invalid);
+    }
+    if table.rows.is_empty() {
+        return Vec::new();
+    }
+    let missing = table.drop_empty(2);
+    vec![
+        Part::Html(html! { h3 { "Enqueue time and launches" } }),
+        Part::Table(table),
+        not_measured(&missing),
+    ]
+}
+
+/// The first column of a breakdown that a run may lack: medians of stages.
+const LACKING: usize = 3;
 
 fn breakdown(name: &str, group: &Group, stages: &StageTable) -> Table {
     let struck = group.invalid;
@@ -112,6 +147,8 @@ fn breakdown(name: &str, group: &Group, stages: &StageTable) -> Table {
         "Stage",
         "Time ms per frame",
         "ms of frames with it",
+        "p50 ms",
+        "p99 ms",
         whole,
         "% with decoding",
         "% of roofline",
@@ -130,6 +167,8 @@ fn breakdown(name: &str, group: &Group, stages: &StageTable) -> Table {
             Cell::text(line.label),
             number(line.per_frame_ms, 3),
             number(line.where_it_ran_ms, 3),
+            number(line.p50_ms, 3),
+            number(line.p99_ms, 3),
             share,
             number(line.percent_of_all, 1),
             number(line.percent_of_roofline, 1),
@@ -140,6 +179,8 @@ fn breakdown(name: &str, group: &Group, stages: &StageTable) -> Table {
         let cells = vec![
             Cell::text("Outside all stages"),
             number(Some(rest), 3),
+            empty(),
+            empty(),
             empty(),
             number(Some(100.0 * rest / stages.frame_ms), 1),
             number(total.map(|total| 100.0 * rest / total), 1),
@@ -157,8 +198,9 @@ fn breakdown(name: &str, group: &Group, stages: &StageTable) -> Table {
         cells.resize_with(heads.len(), empty);
         table.push(cells, false);
     }
-    // Runs without peaks or the bundle's work have no share of a roofline.
-    table.drop_empty(ROOFLINE);
+    // Older tables have no percentiles of stages. Runs without peaks or the bundle's work have no
+    // share of a roofline.
+    table.drop_empty(LACKING);
     table
 }
 

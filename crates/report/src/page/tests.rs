@@ -243,7 +243,9 @@ fn memory_by_use_and_the_share_of_the_roofline_are_shown_where_they_are_known() 
         run_folder(folder, "edgetam_points", 512, ("tensorrt", "fp16"), 100.0, 2);
     }
     let without = page_of(&report_of(&[&other]));
-    assert!(!without.contains("memory bank MiB") && !without.contains("% of roofline"));
+    for never in ["memory bank MiB", "% of roofline", "p99 ms", "Enqueue time and launches"] {
+        assert!(!without.contains(never), "{never}");
+    }
     // The same run with what a GPU pipeline says of its memory, and with stages.
     let path = told.join("sidecar.json");
     let mut sidecar: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
@@ -257,8 +259,9 @@ fn memory_by_use_and_the_share_of_the_roofline_are_shown_where_they_are_known() 
     let table = told.join("profile_summary.csv");
     let rows = std::fs::read_to_string(&table).unwrap();
     let lines = rows.lines().enumerate().map(|(at, line)| match at {
-        0 => format!("{line},encoder_roofline\n"),
-        at => format!("{line},{}\n", [0.2, 0.3][at - 1]),
+        0 => format!("{line},encoder_roofline,encoder_p50_ms,encoder_p99_ms,enqueue_ms,launches\n"),
+        1 => format!("{line},0.2,3.75,8.5,0.25,41\n"),
+        _ => format!("{line},0.3,3.25,9.5,0.75,43\n"),
     });
     std::fs::write(&table, lines.collect::<String>()).unwrap();
     let page = Html::parse_document(&page_of(&report_of(&[&told])));
@@ -268,4 +271,10 @@ fn memory_by_use_and_the_share_of_the_roofline_are_shown_where_they_are_known() 
     // The mean of 20 and 30 %.
     let encoder = rows.iter().find(|row| row.starts_with("Inference: encoder 4.000")).unwrap();
     assert!(encoder.ends_with("25.0"), "{encoder}");
+    assert!(encoder.starts_with("Inference: encoder 4.000 4.000 3.500 9.000"), "{encoder}");
+    let page_text = text(&page.root_element());
+    assert!(page_text.contains("Enqueue time and launches"));
+    assert!(page_text.contains("Not measured in any line: Enqueue P99 ms, Graph launches."));
+    let calls = rows.iter().find(|row| row.ends_with("0.500 42")).expect("mean of the rows");
+    assert!(calls.starts_with("edgetam_points"), "{calls}");
 }

@@ -30,7 +30,7 @@ const DERIVED: [&str; 6] = [
     "bandwidth_percent",
 ];
 /// Columns that any run of segtrt may have; a table may have more.
-const COLUMNS: [&str; 30] = [
+const COLUMNS: [&str; 34] = [
     "fps",
     "latency_ms",
     "first_frame_ms",
@@ -43,6 +43,10 @@ const COLUMNS: [&str; 30] = [
     "setup_ms",
     "gpu_ms",
     "residue_ms",
+    "enqueue_ms",
+    "enqueue_p99_ms",
+    "launches",
+    "graph_launches",
     "J",
     "F",
     "JandF",

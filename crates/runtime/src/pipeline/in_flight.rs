@@ -10,7 +10,7 @@ use super::decode_ahead::Decoded;
 use super::exchange::LogitBuffers;
 use super::tracked_object::Results;
 use cuda::{Event, Gpu, GpuError, Pinned, Wait};
-use vos::record::StageTimes;
+use vos::record::{Enqueued, StageTimes};
 use vos::stage::Stage;
 
 /// One object's events and results on a frame.
@@ -89,6 +89,8 @@ pub struct InFlightFrame {
     pub decoded: Option<Decoded>,
     /// The host's clock when the first call was made.
     pub submitted: Instant,
+    /// The calls that enqueued its work; empty where it shares them with other frames.
+    pub enqueued: Enqueued,
     /// Place in the order of frames.
     pub position: usize,
 }
@@ -126,6 +128,7 @@ impl InFlightFrame {
             active: Vec::with_capacity(objects),
             decoded: None,
             submitted: Instant::now(),
+            enqueued: Enqueued::default(),
             position: 0,
         })
     }

@@ -15,9 +15,9 @@ use super::pass_plan::{FrameResult, PassPlan};
 use super::pipeline::Pipeline;
 use super::prepared::Prepared;
 use super::tracked_object::Results;
-use cuda::Event;
+use cuda::{Event, Launches};
 use vos::ranges::{self, Range, within};
-use vos::record::{FrameTime, FrameTimes, ms_between};
+use vos::record::{Enqueued, FrameTime, FrameTimes, ms_between};
 use vos::stage::Stage;
 use vos::tracker::{BankSchedule, require_finite};
 
@@ -133,6 +133,7 @@ impl<'a> Pass<'a> {
     /// The host does not wait.
     fn submit(&mut self, position: usize, decoded: Decoded) -> Result<()> {
         let batch = self.pipeline.options.batch();
+        let before = Launches::so_far();
         let _frame = ranges::enter(Range::Pipeline);
         self.feed(position, decoded)?;
         let first = position - position % batch;
@@ -140,7 +141,20 @@ impl<'a> Pass<'a> {
             return Ok(());
         }
         self.encode(first, position)?;
-        (first..=position).try_for_each(|position| self.track(position))
+        (first..=position).try_for_each(|position| self.track(position))?;
+        if batch == 1 {
+            let launches = Launches::so_far().since(before);
+            let slot = position % self.pipeline.frames_in_flight.len();
+            let overlapping = self.pipeline.options.overlapping();
+            let in_flight = &mut self.pipeline.frames_in_flight[slot];
+            let time = || ms_between(in_flight.submitted, Instant::now());
+            in_flight.enqueued = Enqueued {
+                ms: (!overlapping).then(time),
+                launches: launches.kernels(),
+                graph_launches: Some(launches.graphs()),
+            };
+        }
+        Ok(())
     }
 
     /// Pixels to the network's input.
@@ -352,6 +366,7 @@ impl<'a> Pass<'a> {
                 in_flight.wait(options.wait, true)?;
             }
         }
+        times.enqueued = in_flight.enqueued;
         times.stages = in_flight.stages()?;
         times.gpu_ms = Some(in_flight.gpu_ms()?);
         if self.plan.prepared.is_some() {

@@ -50,6 +50,12 @@ impl TableRow<'_> {
         self.number(NEW_MS_DIGITS, |m| m.stages[stage])
     }
 
+    /// A number of a frame that is counted and not measured.
+    fn frame_count(&self, get: impl Fn(&Measured) -> Option<u64>) -> Cell {
+        let count = self.record.numbers().and_then(get);
+        Cell::count(count.and_then(|count| usize::try_from(count).ok()))
+    }
+
     fn sensor(&self, digits: usize, get: impl Fn(&Observed) -> Option<f64>) -> Cell {
         self.number(digits, |m| m.observed.as_ref().and_then(&get))
     }
@@ -191,6 +197,39 @@ pub(super) const ROOFLINE: [Column; 4] = [
     roofline::<{ Stage::Prompt as usize }>("prompt_roofline"),
     roofline::<{ Stage::Track as usize }>("track_roofline"),
     roofline::<{ Stage::Memory as usize }>("memory_roofline"),
+];
+
+/// The columns of a stage's percentiles, by its place among [`Stage::ALL`].
+const fn percentiles<const AT: usize>() -> [Column; 2] {
+    [
+        (Stage::ALL[AT].p50_column(), |r| {
+            r.number(NEW_MS_DIGITS, |m| m.stage_percentiles.p50[Stage::ALL[AT]])
+        }),
+        (Stage::ALL[AT].p99_column(), |r| {
+            r.number(NEW_MS_DIGITS, |m| m.stage_percentiles.p99[Stage::ALL[AT]])
+        }),
+    ]
+}
+
+/// New columns of the stages' percentiles; the prompted frame counts for the prompt only.
+pub(super) const PERCENTILES: [[Column; 2]; 9] = [
+    percentiles::<0>(),
+    percentiles::<1>(),
+    percentiles::<2>(),
+    percentiles::<3>(),
+    percentiles::<4>(),
+    percentiles::<5>(),
+    percentiles::<6>(),
+    percentiles::<7>(),
+    percentiles::<8>(),
+];
+
+/// New columns of the host's calls for a tracked frame, and of the kernels that they enqueue.
+pub(super) const ENQUEUED: [Column; 4] = [
+    ("enqueue_ms", |r| r.number(NEW_MS_DIGITS, |m| m.enqueued.mean_ms)),
+    ("enqueue_p99_ms", |r| r.number(NEW_MS_DIGITS, |m| m.enqueued.p99_ms)),
+    ("launches", |r| r.frame_count(|m| m.enqueued.launches)),
+    ("graph_launches", |r| r.frame_count(|m| m.enqueued.graph_launches)),
 ];
 
 /// New columns of the pace. Overlapping frames have no latency, so latency columns stay empty.

@@ -105,17 +105,29 @@ impl FrameTable {
             FrameTime::Lane { latency_ms, .. } => Some(latency_ms),
             _ => None,
         };
-        let more: [(&str, Time); 3] =
-            [("gpu_ms", |t| t.gpu_ms), (END_TO_END, |t| t.end_to_end_ms), (IN_LANE, in_lane)];
+        let more: [(&str, Time); 4] = [
+            ("gpu_ms", |t| t.gpu_ms),
+            ("enqueue_ms", |t| t.enqueued.ms),
+            (END_TO_END, |t| t.end_to_end_ms),
+            (IN_LANE, in_lane),
+        ];
         for (name, time) in more {
             let column: Vec<_> = times.iter().map(|t| time(t).map(rounded)).collect();
             if column.iter().any(Option::is_some) {
                 columns.insert(name.to_owned(), column.into());
             }
         }
-        if times.iter().any(|t| t.objects.is_some()) {
-            let column: Vec<_> = times.iter().map(|t| t.objects).collect();
-            columns.insert("objects".to_owned(), column.into());
+        type Count = fn(&FrameTimes) -> Option<u64>;
+        let counts: [(&str, Count); 3] = [
+            ("objects", |t| t.objects.map(|objects| objects as u64)),
+            ("launches", |t| t.enqueued.launches),
+            ("graph_launches", |t| t.enqueued.graph_launches),
+        ];
+        for (name, count) in counts {
+            let column: Vec<_> = times.iter().map(count).collect();
+            if column.iter().any(Option::is_some) {
+                columns.insert(name.to_owned(), column.into());
+            }
         }
         type Score = fn(&FrameTimes) -> Option<f32>;
         let scores: [(&str, Score); 2] =

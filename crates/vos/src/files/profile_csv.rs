@@ -45,7 +45,7 @@ pub fn write<'a>(
     runs: impl IntoIterator<Item = &'a RunRecord>,
 ) -> Result<()> {
     let runs: Vec<&RunRecord> = runs.into_iter().collect();
-    let columns: [&[Column]; 8] = [
+    let columns: [&[Column]; 10] = [
         &PREDECESSOR,
         &DOCUMENTED,
         &columns::OUTCOME,
@@ -54,6 +54,8 @@ pub fn write<'a>(
         &columns::BELIEF,
         &columns::PACE,
         &columns::ROOFLINE,
+        columns::PERCENTILES.as_flattened(),
+        &columns::ENQUEUED,
     ];
     let delivery = columns::delivery(runs.iter().copied());
     let lanes = columns::lanes(runs.iter().copied());

@@ -96,8 +96,16 @@ pub fn write<'a>(
     // A duplicate name would be ambiguous for a reader that looks up columns by name.
     let detail: Vec<Column> =
         columns::DETAIL.into_iter().filter(|(name, _)| !known(name)).collect();
-    let columns: [&[Column]; 6] =
-        [&first, &columns::OUTCOME, &detail, &columns::BELIEF, &columns::PACE, &columns::ROOFLINE];
+    let columns: [&[Column]; 8] = [
+        &first,
+        &columns::OUTCOME,
+        &detail,
+        &columns::BELIEF,
+        &columns::PACE,
+        &columns::ROOFLINE,
+        columns::PERCENTILES.as_flattened(),
+        &columns::ENQUEUED,
+    ];
     let delivery = columns::delivery(rows.iter().map(|row| &row.pooled));
     let lanes = columns::lanes(rows.iter().map(|row| &row.pooled));
     let columns: Vec<&[Column]> = columns.into_iter().chain([delivery, lanes]).collect();

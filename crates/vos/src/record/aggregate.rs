@@ -5,8 +5,8 @@ Several recorded passes over one object become its one row in the summary.
 use super::observed;
 use super::speed::speed_from_parts;
 use super::{
-    DecodeLoad, FrameTimes, Measured, MemoryPeaks, Quality, RunRecord, Status, SummaryRecord,
-    Verdict, mean_gpu_ms, mean_residue_ms, mean_stages,
+    DecodeLoad, EnqueuedFrames, FrameTimes, Measured, MemoryPeaks, Quality, RunRecord,
+    StagePercentiles, Status, SummaryRecord, Verdict, mean_gpu_ms, mean_residue_ms, mean_stages,
 };
 use crate::stats::mean;
 
@@ -53,6 +53,7 @@ fn pool(ok: &[(&RunRecord, &Measured, &[FrameTimes])]) -> Option<Measured> {
     let peak_of = |peak: fn(&MemoryPeaks) -> Option<f64>| {
         ok.iter().filter_map(|(_, m, _)| peak(&m.memory)).reduce(f64::max)
     };
+    let passes: Vec<&[FrameTimes]> = ok.iter().map(|(.., times)| *times).collect();
     let frames: Vec<FrameTimes> = ok.iter().flat_map(|(.., times)| times.iter().copied()).collect();
     let later: Vec<FrameTimes> =
         ok.iter().flat_map(|(.., times)| times.iter().skip(1).copied()).collect();
@@ -64,6 +65,8 @@ fn pool(ok: &[(&RunRecord, &Measured, &[FrameTimes])]) -> Option<Measured> {
     Some(Measured {
         speed: speed_from_parts(count, duration_ms, first_frame_ms, &later)?,
         stages: mean_stages(&frames),
+        stage_percentiles: StagePercentiles::of(&passes),
+        enqueued: EnqueuedFrames::of(&passes),
         memory: MemoryPeaks {
             gpu_peak_alloc_mib: peak_of(|m| m.gpu_peak_alloc_mib),
             gpu_peak_reserved_mib: peak_of(|m| m.gpu_peak_reserved_mib),
@@ -116,6 +119,8 @@ mod tests {
         record.measured = speed_of(&times).map(|speed| Measured {
             speed,
             stages: mean_stages(&times),
+            stage_percentiles: StagePercentiles::default(),
+            enqueued: EnqueuedFrames::default(),
             memory: MemoryPeaks { cpu_peak_rss_mib: Some(rss), ..Default::default() },
             quality: Some(Quality { j: 0.5, f: 0.7, jf: 0.6, scored_frames: 3 }),
             setup_ms: Some(100.0),
@@ -144,6 +149,8 @@ mod tests {
         assert_eq!(numbers.speed.first_frame_ms, 85.0);
         assert_eq!(numbers.speed.later_frames.unwrap().p50_ms, 15.0);
         assert_eq!(numbers.stages[Stage::Encoder], Some(25.0));
+        // The prompted frames' 15 and 70 ms are none of them.
+        assert_eq!(numbers.stage_percentiles.p50[Stage::Encoder], Some(7.5));
         assert_eq!(numbers.residue_ms, Some(25.0));
         assert_eq!(numbers.memory.cpu_peak_rss_mib, Some(70.0));
         assert_eq!(numbers.quality.unwrap().jf, 0.6);

@@ -10,6 +10,7 @@ mod backend;
 mod conditions;
 mod decode_load;
 mod encode_stage;
+mod enqueued;
 mod fidelity;
 mod file_stem;
 mod limits;
@@ -17,6 +18,7 @@ mod mask_selection;
 mod memory_use;
 mod observed;
 mod speed;
+mod stage_percentiles;
 mod stage_times;
 mod verdict;
 
@@ -27,6 +29,7 @@ pub use backend::{Backend, Provider, TensorRtBackend};
 pub use conditions::{Conditions, FrameTransfer, Mode};
 pub use decode_load::DecodeLoad;
 pub use encode_stage::{EncodeOutput, EncodePlace, EncodeStage};
+pub use enqueued::{Enqueued, EnqueuedFrames};
 pub use fidelity::Fidelity;
 pub use limits::{Limit, Limits};
 pub use mask_selection::MaskSelection;
@@ -34,6 +37,7 @@ pub use memory_use::{DeviceMemoryUse, EngineMemory, ModelMemory};
 pub use observed::Observed;
 use serde::{Deserialize, Serialize};
 pub use speed::{mean_gpu_ms, mean_residue_ms, mean_stages, ms_between, speed_of};
+pub use stage_percentiles::StagePercentiles;
 pub use stage_times::StageTimes;
 pub use verdict::{Finding, Judgement, Verdict, Weight};
 
@@ -133,6 +137,9 @@ pub struct FrameTimes {
     /// From the device's first work on this frame to its last, by the device's clock, ms. `None`
     /// without a GPU.
     pub gpu_ms: Option<f64>,
+    /// The calls that enqueued its work.
+    #[serde(default)]
+    pub enqueued: Enqueued,
     /// Age of the frame when its mask was there; none where no frame file was read.
     pub age: Option<SourceAge>,
     /// From the start of decoding to the mask, or to the encoded frame in a run that encodes, ms.
@@ -249,6 +256,12 @@ pub struct Measured {
     pub speed: Speed,
     /// Mean time per stage, ms.
     pub stages: StageTimes,
+    /// Percentiles of the stages, ms.
+    #[serde(default)]
+    pub stage_percentiles: StagePercentiles,
+    /// The calls that enqueued the frames' work.
+    #[serde(default)]
+    pub enqueued: EnqueuedFrames,
     /// Memory peaks, MiB.
     pub memory: MemoryPeaks,
     /// Mask quality; `None` when no frame could be scored.

@@ -29,7 +29,7 @@ fn flips(flips: &Option<Flips>) -> Option<String> {
     flips.as_ref().filter(|flips| flips.frames > 0).map(|flips| flips.flipped.to_string())
 }
 
-const COLUMNS: [Column; 49] = [
+const COLUMNS: [Column; 52] = [
     ("model", |r| Some(r.model.model.clone())),
     ("imgsz", |r| Some(r.model.imgsz.clone())),
     ("clips", |r| Some(r.model.clips.to_string())),
@@ -54,6 +54,9 @@ const COLUMNS: [Column; 49] = [
     ("gpu_peak_reserved_MiB", |r| r.speed(|s| s.gpu_process_mib)),
     ("cpu_peak_rss_MiB", |r| r.speed(|s| s.host_mib)),
     ("energy_j_per_frame", |r| r.speed(|s| s.energy_j_per_frame)),
+    ("enqueue_ms", |r| r.speed(|s| s.enqueued.mean_ms)),
+    ("launches", |r| r.speed(|s| s.enqueued.launches.map(|count| count as f64))),
+    ("graph_launches", |r| r.speed(|s| s.enqueued.graph_launches.map(|count| count as f64))),
     ("compared_frames", |r| Some(r.side.equality.as_ref()?.frames.to_string())),
     ("counting_frames", |r| Some(r.side.equality.as_ref()?.counting.to_string())),
     ("both_empty_frames", |r| Some(r.side.equality.as_ref()?.both_empty.to_string())),

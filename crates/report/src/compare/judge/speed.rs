@@ -8,7 +8,7 @@ use super::bootstrap::{Cell, Interval, Rounds, fps_interval};
 use super::side_results::{ModelRound, SideResults};
 use crate::compare::runs::{PassRecord, SummaryRow};
 use crate::compare::thresholds::SPEED;
-use vos::record::mean_stages;
+use vos::record::{EnqueuedFrames, FrameTimes, StagePercentiles, mean_stages};
 use vos::stats;
 
 /// Speed and cost of a side.
@@ -49,12 +49,17 @@ pub struct Speed {
     pub energy_j_per_frame: Option<f64>,
     /// Mean time of each stage, ms, by name.
     pub stages_ms: serde_json::Map<String, serde_json::Value>,
+    /// Percentiles of each stage, ms.
+    pub stage_percentiles: StagePercentiles,
+    /// The calls that enqueued the tracked frames' work.
+    pub enqueued: EnqueuedFrames,
 }
 
 /// The speed of a side; `None` without a frame.
 pub(super) fn speed(side: &SideResults<'_>) -> Option<Speed> {
     let rounds = cells(side);
     let passes: Vec<&PassRecord> = side.passes().map(|(_, pass)| pass).collect();
+    let frames_of: Vec<&[FrameTimes]> = passes.iter().map(|pass| pass.frames.as_slice()).collect();
     let firsts: Vec<f64> =
         passes.iter().filter_map(|pass| Some(pass.frames.first()?.time.ms())).collect();
     let later = passes.iter().flat_map(|pass| pass.frames.iter().skip(1));
@@ -99,6 +104,8 @@ pub(super) fn speed(side: &SideResults<'_>) -> Option<Speed> {
         host_mib: most(|row| row.rss_mib),
         energy_j_per_frame: energy.map(|joules| joules.iter().sum::<f64>() / frames as f64),
         stages_ms: stages(&passes),
+        stage_percentiles: StagePercentiles::of(&frames_of),
+        enqueued: EnqueuedFrames::of(&frames_of),
     })
 }
 

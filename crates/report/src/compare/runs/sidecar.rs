@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use vos::record::{Finding, FrameTime, FrameTimes, ObjectKey, Observed, StageTimes};
+use vos::record::{Enqueued, Finding, FrameTime, FrameTimes, ObjectKey, Observed, StageTimes};
 use vos::stage::Stage;
 
 /// The members that a comparison uses.
@@ -179,6 +179,8 @@ fn pass(raw: RawPass) -> Result<PassRecord> {
     }
     let gpu_ms = take("gpu_ms")?;
     let objects = take("objects")?;
+    let enqueue_ms = take("enqueue_ms")?;
+    let [launches, graph_launches] = [take("launches")?, take("graph_launches")?];
     let decisions = Decisions {
         objectness: take("objectness")?.iter().map(Value::as_f64).collect(),
         chosen_mask: take("chosen_mask")?.iter().map(Value::as_i64).collect(),
@@ -190,6 +192,11 @@ fn pass(raw: RawPass) -> Result<PassRecord> {
         time: time(ms),
         stages: StageTimes::each(|stage| at(&stages[stage as usize], index)),
         gpu_ms: at(&gpu_ms, index),
+        enqueued: Enqueued {
+            ms: at(&enqueue_ms, index),
+            launches: launches.get(index).and_then(Value::as_u64),
+            graph_launches: graph_launches.get(index).and_then(Value::as_u64),
+        },
         objects: objects.get(index).and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok()),
         ..FrameTimes::default()
     };
@@ -231,13 +238,17 @@ mod tests {
     fn columns_become_frames_and_decisions() {
         let text = with_times(
             r#"{"frame": [3, 4], "latency_ms": [9.0, 2.5], "track_ms": [null, 2.0], "objectness": [7.5, -1],
-                "chosen_mask": [0, 2], "iou_predictions": [[0.9, 0.1], null], "objects": [1, 2], "something": "else"}"#,
+                "chosen_mask": [0, 2], "iou_predictions": [[0.9, 0.1], null], "objects": [1, 2], "enqueue_ms": [0.5, 0.25],
+                "launches": [null, 41], "something": "else"}"#,
         );
         let file = read_text(&text).unwrap();
         let pass = &file.passes[0];
         assert_eq!((pass.frames[1].frame, pass.frames[1].time.ms()), (4, 2.5));
         assert_eq!([0, 1].map(|at: usize| pass.frames[at].stages[Stage::Track]), [None, Some(2.0)]);
         assert_eq!((pass.frames[0].objects, pass.frames[1].objects), (Some(1), Some(2)));
+        let enqueued = [0.5, 0.25].map(|ms| Enqueued { ms: Some(ms), ..Enqueued::default() });
+        let second = Enqueued { launches: Some(41), ..enqueued[1] };
+        assert_eq!([0, 1].map(|at: usize| pass.frames[at].enqueued), [enqueued[0], second]);
         assert_eq!(pass.decisions.objectness, [Some(7.5), Some(-1.0)]);
         assert_eq!(pass.decisions.chosen_mask, [Some(0), Some(2)]);
         assert_eq!(pass.decisions.iou_predictions, [Some(vec![0.9, 0.1]), None]);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::record::MaskSelection;
+use crate::record::{Enqueued, MaskSelection};
 
 #[test]
 fn how_many_shared_a_frame_is_a_column_where_any_did() {
@@ -9,6 +9,20 @@ fn how_many_shared_a_frame_is_a_column_where_any_did() {
     };
     assert_eq!(columns(Some(2))["objects"], serde_json::json!([2]));
     assert!(columns(None).get("objects").is_none());
+}
+
+#[test]
+fn calls_are_columns_where_any_is_known() {
+    let columns = |enqueued: Enqueued| {
+        let frame = FrameTimes::default();
+        serde_json::to_value(FrameTable::new(&[frame, FrameTimes { enqueued, ..frame }])).unwrap()
+    };
+    let enqueued = Enqueued { ms: Some(0.25), launches: Some(41), graph_launches: None };
+    let known = columns(enqueued);
+    assert_eq!(known["enqueue_ms"], serde_json::json!([null, 0.25]));
+    assert_eq!(known["launches"], serde_json::json!([null, 41]));
+    assert!(known.get("graph_launches").is_none());
+    assert!(columns(Enqueued::default()).get("enqueue_ms").is_none());
 }
 
 #[test]
