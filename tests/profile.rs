@@ -1,5 +1,7 @@
 //! `segtrt profile`.
 
+mod gpu;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -13,11 +15,12 @@ const PROFILE: &str = "profile_summary.csv";
 /// An nsys that runs what it is given and writes a file where it should; FAKE_NSYS makes it fail:
 /// `dies` before the program does anything, `deaf` loses what the program says, `mute` writes no
 /// report, `late` fails after it; `lame` has an importer that cannot run, `full` one that finds no
-/// space (the words are those of nsys 2023.4.4).
+/// space (the words are those of nsys 2023.4.4). Its export of any report is FAKE_EXPORT.
 pub const FAKE: &str = r#"
 case "$1" in
     --version) echo 'NVIDIA Nsight Systems version 2099.1.1.1-0v0'; exit 0 ;;
     profile) ;;
+    export) cp "$FAKE_EXPORT" "$9"; exit $? ;;
     *) exit 9 ;;
 esac
 shift

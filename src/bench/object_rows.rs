@@ -131,6 +131,7 @@ impl Rows<'_> {
             infer_size: Some([side, side]),
             overlay: of.overlay.clone(),
             nsight_report: None,
+            profiled: None,
             // Each frame was looked at: one that had any would have ended the pass.
             non_finite_logits: Some(0),
             measured: None,

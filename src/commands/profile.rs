@@ -17,13 +17,14 @@ use super::{Cli, Command, Outcome, accept_underscores};
 use crate::bench::plan::BenchPlan;
 use crate::commands::headings::{GPU, MEASURING, OUTPUT};
 use crate::profile::Settings;
-use crate::profile::{NoReports, Recorder, ReportName, Target};
+use crate::profile::{NoReports, Recorder, ReportName, Target, stage_times};
 use host::UsageError;
+use host::screen_table::screen_width;
 use host::shell;
 use report::nsys::Nsys;
 use vos::dataset::Dataset;
 use vos::files::ResultStore;
-use vos::record::{ObjectKey, RunRecord, Status};
+use vos::record::{ObjectKey, ProfiledStages, Recording, RunRecord, Status};
 
 /// Flags of `segtrt profile`.
 #[derive(Debug, Args)]
@@ -32,6 +33,8 @@ use vos::record::{ObjectKey, RunRecord, Status};
                   profiler; all rows come from this run. Then nsys records each measured object \
                   again, once per model and pass. The column nsight_report of profile_summary.csv \
                   names the reports: OUT_DIR/nsight_reports/VIDEO_objOBJECT_TAG_runN.nsys-rep. \
+                  Columns such as encoder_profiled_ms and encoder_projected_ms have a recorded \
+                  pass's stages by events and by GPU work. \
                   Show them with segtrt nsys. A report contains the program's environment \
                   variables: check them before you share it.")]
 pub struct ProfileArgs {
@@ -129,14 +132,19 @@ pub fn run(args: ProfileArgs) -> Result<Outcome> {
     let name = |target: &Target| {
         ReportName::new(&folder, args.output_name.as_deref(), &target.key, target.run)
     };
-    let reports = record(&recorder, &targets, &name, resume, rows.as_mut())?;
+    let Recorded { reports, stages } = record(&recorder, &targets, &name, resume, rows.as_mut())?;
+    let models = stage_times::by_model(&stages);
     let failed = reports.iter().filter(|report| report["error"].is_string()).count();
     let table = rows.map(|_| plan.out_dir.join(vos::files::profile_csv::FILE_NAME));
     if json {
-        let document =
-            json!({"bench": document, "folder": folder, "reports": reports, "rows": table});
+        let stages: Vec<Value> = models.iter().map(|model| model.json()).collect();
+        let document = json!({
+            "bench": document, "folder": folder, "reports": reports, "rows": table,
+            "stages": stages,
+        });
         println!("{document:#}");
     } else {
+        models.iter().for_each(|model| println!("{}", model.text(screen_width())));
         println!("{} of {} reports in {}", targets.len() - failed, targets.len(), folder.display());
         table.iter().for_each(|table| println!("{}", table.display()));
         if failed < targets.len() {
@@ -147,16 +155,24 @@ pub fn run(args: ProfileArgs) -> Result<Outcome> {
     Ok(if sound { Outcome::Done } else { Outcome::PartlyFailed })
 }
 
-/// Records a report of each target, but for those that a resumed run has already; what `--json`
-/// says of each.
+/// The result of all recordings.
+#[derive(Default)]
+struct Recorded {
+    /// Each report, or why there is none, as `--json` has it.
+    reports: Vec<Value>,
+    /// Stage times that can be compared, each with its model.
+    stages: Vec<(String, ProfiledStages)>,
+}
+
+/// Records a report of each target, but for those that a resumed run has already.
 fn record(
     recorder: &Recorder,
     targets: &[Target],
     name: &dyn Fn(&Target) -> ReportName,
     resume: bool,
     mut rows: Option<&mut ResultStore>,
-) -> Result<Vec<Value>> {
-    let mut reports = Vec::new();
+) -> Result<Recorded> {
+    let Recorded { mut reports, mut stages } = Recorded::default();
     // The targets that are left alone once it is known that no report can be made.
     let mut left_alone = 0;
     let mut given_up = None;
@@ -166,10 +182,17 @@ fn record(
             format!("[{}/{}] {model} {video} {object} run {}", at + 1, targets.len(), target.run);
         let name = name(target);
         let row = rows.as_ref().and_then(|rows| rows.runs().find(|row| is_of(row, target)));
-        let named = row.and_then(|row| row.nsight_report.as_ref()).map(PathBuf::from);
-        if resume && named.is_some() && named == name.find() {
+        let known = row.and_then(RunRecord::recording);
+        let named = known.as_ref().map(|known| PathBuf::from(&known.report));
+        if let Some(known) = known.filter(|_| resume && named == name.find()) {
             eprintln!("{what}: its report is there already");
             reports.push(told(target, named.as_deref(), None));
+            let Some(mut times) = known.stages else { continue };
+            if !times.has_projections() {
+                times = stage_times::joined(times, Path::new(&known.report));
+                set(rows.as_deref_mut(), target, Some(Recording { stages: Some(times), ..known }))?;
+            }
+            stages.push((model.clone(), times));
             continue;
         }
         if let Some(why) = &given_up {
@@ -182,7 +205,10 @@ fn record(
                 let (path, megabytes) = (recorded.path.display(), recorded.bytes as f64 / 1e6);
                 eprintln!("{what}: {path} ({megabytes:.1} MB), {}", cost(&recorded.pass, row));
                 reports.push(told(target, Some(&recorded.path), None));
-                Some(path.to_string())
+                let times = stage_times::of_pass(&recorded.pass);
+                let times = times.map(|times| stage_times::joined(times, &recorded.path));
+                stages.extend(times.map(|times| (model.clone(), times)));
+                Some(Recording { report: path.to_string(), stages: times })
             }
             Err(error) => {
                 eprintln!("{what}: FAILED: {error:#}");
@@ -192,17 +218,25 @@ fn record(
             }
         };
         // At once: whatever stops the next one must not lose this one's name.
-        if let Some(rows) = &mut rows {
-            rows.set_reports(|row| match is_of(row, target) {
-                true => report.clone(),
-                false => row.nsight_report.clone(),
-            })?;
-        }
+        set(rows.as_deref_mut(), target, report)?;
     }
     if left_alone > 0 {
         eprintln!("{left_alone} more were not recorded: there would be no report of them either");
     }
-    Ok(reports)
+    Ok(Recorded { reports, stages })
+}
+
+/// Sets the report of the target's row, or none.
+fn set(
+    rows: Option<&mut ResultStore>,
+    target: &Target,
+    recording: Option<Recording>,
+) -> Result<()> {
+    let Some(rows) = rows else { return Ok(()) };
+    rows.set_reports(|row| match is_of(row, target) {
+        true => recording.clone(),
+        false => row.recording(),
+    })
 }
 
 /// A report, or why there is none, as `--json` has it.
@@ -305,7 +339,7 @@ fn rows(plan: &BenchPlan, no_timed_run: bool) -> Result<Option<ResultStore>> {
         }
         Err(error) => return Err(error),
     };
-    let is_there = |name: &&String| Path::new(name).is_file();
-    rows.set_reports(|row| row.nsight_report.as_ref().filter(is_there).cloned())?;
+    let is_there = |known: &Recording| Path::new(&known.report).is_file();
+    rows.set_reports(|row| row.recording().filter(is_there))?;
     Ok(Some(rows))
 }

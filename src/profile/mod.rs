@@ -5,10 +5,12 @@ of unprofiled passes.
 ```text
 bench (not profiled) ─→ rows ─┐
                               ├→ for each row that is ok: nsys profile … bench-worker ─→ report ─→ its name in the row
-plan ─────────────────────────┘                               └→ the profiled numbers are shown and dropped
+plan ─────────────────────────┘                     │         └→ stage projections ─┐
+                                                    └→ the pass's stage times ──────┴→ stages of the row
 ```
 
-A profiler slows down every launch, so its times are not written to any file. Only the worker is
+A profiler slows down every launch, so the profiled pass's speed is shown and dropped. Its stage
+times are kept in columns of their own, beside their projections from the report. Only the worker is
 recorded: one model, one object, the warm-up passes and one pass.
 */
 
@@ -16,6 +18,7 @@ mod name;
 mod nsys_messages;
 mod recorder;
 mod settings;
+pub mod stage_times;
 
 pub use name::ReportName;
 pub use nsys_messages::NoReports;

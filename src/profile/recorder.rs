@@ -41,7 +41,7 @@ pub struct Recorded {
     pub path: PathBuf,
     /// Its size, bytes.
     pub bytes: u64,
-    /// The pass's row, distorted by the profiler, for comparison only.
+    /// The pass's row, distorted by the profiler: for comparison, and for its stages.
     pub pass: RunRecord,
 }
 

@@ -33,11 +33,12 @@ pub enum Stage {
 /// Names of a stage.
 struct Names {
     range: &'static CStr,
-    columns: [&'static str; 3],
+    columns: [&'static str; 5],
     label: &'static str,
 }
 
-/// The names of a stage, from its own: columns of mean, median and 99th percentile.
+/// The names of a stage, from its own: columns of mean, median, 99th percentile, and the two of a
+/// profiled pass.
 macro_rules! names {
     ($name:literal, $label:literal) => {
         Names {
@@ -45,7 +46,13 @@ macro_rules! names {
                 Ok(range) => range,
                 Err(_) => panic!("a NUL within the name of a stage"),
             },
-            columns: [concat!($name, "_ms"), concat!($name, "_p50_ms"), concat!($name, "_p99_ms")],
+            columns: [
+                concat!($name, "_ms"),
+                concat!($name, "_p50_ms"),
+                concat!($name, "_p99_ms"),
+                concat!($name, "_profiled_ms"),
+                concat!($name, "_projected_ms"),
+            ],
             label: $label,
         }
     };
@@ -83,6 +90,18 @@ impl Stage {
         Self::Encode,
     ];
 
+    /// The stages that run on the GPU where there is one.
+    pub const ON_GPU: [Self; 8] = [
+        Self::Upload,
+        Self::Preprocess,
+        Self::Encoder,
+        Self::Prompt,
+        Self::Track,
+        Self::Memory,
+        Self::Postprocess,
+        Self::Download,
+    ];
+
     /// Name of its profiler range.
     pub const fn range(self) -> &'static CStr {
         NAMES[self as usize].range
@@ -101,6 +120,16 @@ impl Stage {
     /// Column of its 99th percentile: `encoder_p99_ms`.
     pub const fn p99_column(self) -> &'static str {
         NAMES[self as usize].columns[2]
+    }
+
+    /// Column of its mean in a profiled pass, by events: `encoder_profiled_ms`.
+    pub const fn profiled_column(self) -> &'static str {
+        NAMES[self as usize].columns[3]
+    }
+
+    /// Column of its mean projection in a profiled pass: `encoder_projected_ms`.
+    pub const fn projected_column(self) -> &'static str {
+        NAMES[self as usize].columns[4]
     }
 
     /// Name in the report.
@@ -127,6 +156,8 @@ mod tests {
             assert_eq!(stage.column(), column);
             assert_eq!(stage.p50_column(), format!("{name}_p50_ms"));
             assert_eq!(stage.p99_column(), format!("{name}_p99_ms"));
+            assert_eq!(stage.profiled_column(), format!("{name}_profiled_ms"));
+            assert_eq!(stage.projected_column(), format!("{name}_projected_ms"));
             assert_eq!(Stage::of_column(&column), Some(stage));
         }
         assert_eq!(Stage::of_column("latency_ms"), None);

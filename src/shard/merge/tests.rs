@@ -1,6 +1,9 @@
 use super::*;
 use vos::files::{JOURNAL, ObjectResult, RowOrder, summary_csv};
-use vos::record::{Conditions, ObjectKey, RunRecord, Status};
+use vos::record::{
+    Conditions, ObjectKey, ProfiledStages, Recording, RunRecord, StageTimes, Status,
+};
+use vos::stage::Stage;
 
 /// A run in two shards of the clips a, b, c; the first has b alone.
 struct Run(tempfile::TempDir);
@@ -86,7 +89,9 @@ fn rows_go_to_their_places_and_what_is_measured_again_replaces_them() {
     // A profiler's report of a row stays as long as the row.
     let configuration = JournalReader::open(&run.out()).unwrap().configuration;
     let mut store = ResultStore::resume(&run.out(), configuration).unwrap();
-    store.set_reports(|_| Some("r.nsys-rep".into())).unwrap();
+    let stages = Some(ProfiledStages::of_events(&StageTimes::of([(Stage::Encoder, 1.0)])));
+    let recording = Recording { report: "r.nsys-rep".into(), stages };
+    store.set_reports(|_| Some(recording.clone())).unwrap();
     drop(store);
     run.measure(1, "second", &[]);
     run.merge().unwrap();
@@ -97,6 +102,9 @@ fn rows_go_to_their_places_and_what_is_measured_again_replaces_them() {
     let table = std::fs::read_to_string(run.out().join("profile_summary.csv")).unwrap();
     let named: Vec<bool> = table.lines().skip(1).map(|row| row.contains("r.nsys-rep")).collect();
     assert_eq!(named, [true, false, true]);
+    let timed: Vec<bool> =
+        table.lines().skip(1).map(|row| row.split(',').any(|cell| cell == "1.0")).collect();
+    assert_eq!(timed, [true, false, true], "{table}");
 }
 
 #[test]

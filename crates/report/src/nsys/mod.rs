@@ -4,7 +4,7 @@ Reads reports of NVIDIA Nsight Systems without its GUI: time on the CPU and, pro
 ```text
 program (finds nsys) → export (.nsys-rep → SQLite) → database (checks the file)
   → trace → filter ─┬→ tables → render (text, CSV, JSON)
-                    ├→ nesting, projection
+                    ├→ nesting, projection → stage_projections (means of segtrt's stages, for a run's rows)
                     ├→ findings (slowest stage, fastest configuration)
                     └→ compare (several reports side by side, or the difference of two)
 ```
@@ -35,6 +35,7 @@ mod range_boxes;
 mod range_tables;
 pub mod render;
 mod spread;
+mod stage_projections;
 mod table;
 mod time_map;
 mod trace;
@@ -48,5 +49,6 @@ pub use findings::{Findings, Ranking, compare};
 pub use inputs::{Input, inputs};
 pub use platforms::{Platform, as_reports, platforms};
 pub use program::{Nsys, VARIABLE};
+pub use stage_projections::stage_projections;
 pub use table::{Cell, Column, Table, Unit, column};
 pub use trace::{Call, GpuOp, Machine, OpKind, Range, RangeKind, Trace};

@@ -10,8 +10,8 @@ use anyhow::Result;
 
 use super::python_format::{Cell, write_csv_row};
 use crate::record::{
-    Backend, Conditions, FrameTransfer, Limits, Measured, Observed, Percentiles, Quality,
-    RunRecord, SourceAges, Verdict,
+    Backend, Conditions, FrameTransfer, Limits, Measured, Observed, Percentiles, ProfiledStages,
+    Quality, RunRecord, SourceAges, Verdict,
 };
 
 /// One column of a table.
@@ -48,6 +48,10 @@ impl TableRow<'_> {
 
     fn stage(&self, stage: Stage) -> Cell {
         self.number(NEW_MS_DIGITS, |m| m.stages[stage])
+    }
+
+    fn profiled(&self, get: impl Fn(&ProfiledStages) -> Option<f64>) -> Cell {
+        Cell::rounded(self.record.profiled.as_ref().and_then(get), NEW_MS_DIGITS)
     }
 
     /// A number of a frame that is counted and not measured.
@@ -255,6 +259,28 @@ const DELIVERY: [Column; 8] = [
     ("views", |r| Cell::text(r.record.conditions.stereo.then_some("stereo"))),
 ];
 
+/// The two times of a stage in a profiled pass, by its place among [`Stage::ON_GPU`].
+const fn profiled<const AT: usize>() -> [Column; 2] {
+    [
+        (Stage::ON_GPU[AT].profiled_column(), |r| r.profiled(|it| it.events[Stage::ON_GPU[AT]])),
+        (Stage::ON_GPU[AT].projected_column(), |r| {
+            r.profiled(|it| it.projected[Stage::ON_GPU[AT]])
+        }),
+    ]
+}
+
+/// New columns of profiled passes.
+const PROFILED: [[Column; 2]; Stage::ON_GPU.len()] = [
+    profiled::<0>(),
+    profiled::<1>(),
+    profiled::<2>(),
+    profiled::<3>(),
+    profiled::<4>(),
+    profiled::<5>(),
+    profiled::<6>(),
+    profiled::<7>(),
+];
+
 /// New columns of offline runs.
 const LANES: [Column; 4] = [
     ("lanes", |r| Cell::count(r.record.conditions.lanes)),
@@ -262,6 +288,14 @@ const LANES: [Column; 4] = [
     ("decode_wait", |r| r.number(SHARE_DIGITS, |m| Some(m.decode_load?.wait))),
     ("limited_by", |r| Cell::text(r.record.numbers().and_then(|m| Some(m.decode_load?.limit())))),
 ];
+
+/// [`PROFILED`] where a row has such a number; tables of runs without any keep their columns.
+pub(super) fn profiled_stages<'a>(
+    rows: impl IntoIterator<Item = &'a RunRecord>,
+) -> &'static [Column] {
+    let some = rows.into_iter().any(|row| row.profiled.is_some());
+    if some { PROFILED.as_flattened() } else { &[] }
+}
 
 /// [`LANES`] where a row has lanes; tables of runs without any keep their columns.
 pub(super) fn lanes<'a>(rows: impl IntoIterator<Item = &'a RunRecord>) -> &'static [Column] {

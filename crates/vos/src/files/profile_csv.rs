@@ -59,6 +59,7 @@ pub fn write<'a>(
     ];
     let delivery = columns::delivery(runs.iter().copied());
     let lanes = columns::lanes(runs.iter().copied());
-    let columns: Vec<&[Column]> = columns.into_iter().chain([delivery, lanes]).collect();
+    let profiled = columns::profiled_stages(runs.iter().copied());
+    let columns: Vec<&[Column]> = columns.into_iter().chain([delivery, lanes, profiled]).collect();
     write_table(out, &columns, runs.into_iter().map(|record| TableRow { record, runs: 1 }))
 }

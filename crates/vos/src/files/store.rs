@@ -17,7 +17,7 @@ use super::{
     ColumnSet, Configuration, JOURNAL, ObjectResult, RowOrder, Sidecar, atomic, profile_csv,
     sidecar, stats_json, summary_csv,
 };
-use crate::record::{ObjectKey, RunRecord, Status, SummaryRecord};
+use crate::record::{ObjectKey, ProfiledStages, Recording, RunRecord, Status, SummaryRecord};
 
 /// Files that a run leaves.
 #[derive(Clone, Debug)]
@@ -149,8 +149,8 @@ impl ResultStore {
         if Instant::now() >= self.next_rewrite { self.rewrite() } else { Ok(()) }
     }
 
-    /// Takes a line of another journal, with its raw times. One that is here already, but for the
-    /// names of profiler's reports, stays as it is.
+    /// Takes a line of another journal, with its raw times. One that is here already, but for
+    /// profiler's reports, stays as it is.
     ///
     /// # Errors
     /// The line is no result, or the journal cannot be written.
@@ -160,10 +160,12 @@ impl ResultStore {
         let key = &result.summary.pooled.key;
         let here = self.place.get(&(key.clone(), result.order.model));
         let here = here.and_then(|order| self.rows.get(&(*order, key.clone())).map(|e| (order, e)));
-        let bare = |run: &RunRecord| RunRecord { nsight_report: None, ..run.clone() };
+        let bare =
+            |run: &RunRecord| RunRecord { nsight_report: None, profiled: None, ..run.clone() };
         let same = |(order, entry): (&RowOrder, &Entry)| {
+            let [mine, other] = [&entry.summary, &result.summary];
             *order == result.order
-                && entry.summary == result.summary
+                && (bare(&mine.pooled), mine.runs) == (bare(&other.pooled), other.runs)
                 && entry.runs.iter().map(bare).eq(result.runs.iter().map(bare))
         };
         if here.is_some_and(same) {
@@ -234,20 +236,26 @@ impl ResultStore {
         Journal::is_there(directory)
     }
 
-    /// Names the profiler's report of each pass, or none, and writes the CSVs; on disk when this
-    /// returns. A row that is measured again loses its report's name: the report is of another run
-    /// then.
-    pub fn set_reports(&mut self, report: impl Fn(&RunRecord) -> Option<String>) -> Result<()> {
+    /// Sets the profiler's report of each pass, or none, and writes the CSVs; on disk when this
+    /// returns. The summary has the mean of the passes' stage times. A row that is measured again
+    /// loses its report's name: the report is of another run then.
+    pub fn set_reports(&mut self, report: impl Fn(&RunRecord) -> Option<Recording>) -> Result<()> {
         for entry in self.rows.values_mut() {
-            let reports: Vec<Option<String>> = entry.runs.iter().map(&report).collect();
-            if entry.runs.iter().map(|run| &run.nsight_report).eq(&reports) {
+            let reports: Vec<Option<Recording>> = entry.runs.iter().map(&report).collect();
+            if entry.runs.iter().map(RunRecord::recording).eq(reports.iter().cloned()) {
                 continue;
             }
             let mut line: Value = serde_json::from_str(&self.journal.line_at(entry.offset)?)?;
-            for (at, (run, report)) in entry.runs.iter_mut().zip(reports).enumerate() {
-                line["runs"][at]["nsight_report"] = report.as_deref().into();
-                run.nsight_report = report;
+            for (at, (run, recording)) in entry.runs.iter_mut().zip(reports).enumerate() {
+                run.profiled = recording.as_ref().and_then(|recording| recording.stages);
+                run.nsight_report = recording.map(|recording| recording.report);
+                line["runs"][at]["nsight_report"] = run.nsight_report.as_deref().into();
+                line["runs"][at]["profiled"] = serde_json::to_value(run.profiled)?;
             }
+            let profiled: Vec<_> = entry.runs.iter().filter_map(|run| run.profiled).collect();
+            entry.summary.pooled.profiled = ProfiledStages::mean(&profiled);
+            line["summary"]["pooled"]["profiled"] =
+                serde_json::to_value(entry.summary.pooled.profiled)?;
             entry.offset = self.journal.append_again(&line)?;
         }
         self.rewrite()

@@ -108,7 +108,8 @@ pub fn write<'a>(
     ];
     let delivery = columns::delivery(rows.iter().map(|row| &row.pooled));
     let lanes = columns::lanes(rows.iter().map(|row| &row.pooled));
-    let columns: Vec<&[Column]> = columns.into_iter().chain([delivery, lanes]).collect();
+    let profiled = columns::profiled_stages(rows.iter().map(|row| &row.pooled));
+    let columns: Vec<&[Column]> = columns.into_iter().chain([delivery, lanes, profiled]).collect();
     write_table(
         out,
         &columns,

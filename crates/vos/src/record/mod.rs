@@ -17,6 +17,7 @@ mod limits;
 mod mask_selection;
 mod memory_use;
 mod observed;
+mod profiled_stages;
 mod speed;
 mod stage_percentiles;
 mod stage_times;
@@ -35,6 +36,7 @@ pub use limits::{Limit, Limits};
 pub use mask_selection::MaskSelection;
 pub use memory_use::{DeviceMemoryUse, EngineMemory, ModelMemory};
 pub use observed::Observed;
+pub use profiled_stages::{ComparedStage, ProfiledStages};
 use serde::{Deserialize, Serialize};
 pub use speed::{mean_gpu_ms, mean_residue_ms, mean_stages, ms_between, speed_of};
 pub use stage_percentiles::StagePercentiles;
@@ -313,6 +315,10 @@ pub struct RunRecord {
     pub overlay: Option<String>,
     /// Nsight Systems report, if one was recorded.
     pub nsight_report: Option<String>,
+    /// Stage times of the pass that the report shows, ms. None without a report, on the CPU, and
+    /// where frames overlap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profiled: Option<ProfiledStages>,
     /// Logits of the masks that were NaN or infinite: 0 of an ok pass, and those of the frame at
     /// which a pass broke off because of them. `None`: not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -345,16 +351,31 @@ impl RunRecord {
             infer_size: None,
             overlay: None,
             nsight_report: None,
+            profiled: None,
             non_finite_logits: None,
             measured: None,
             verdict: Verdict::default(),
         }
     }
 
+    /// The profiler's report of the pass, if one was recorded.
+    pub fn recording(&self) -> Option<Recording> {
+        Some(Recording { report: self.nsight_report.clone()?, stages: self.profiled })
+    }
+
     /// The numbers, and nothing unless the pass is ok.
     pub fn numbers(&self) -> Option<&Measured> {
         self.measured.as_ref().filter(|_| self.status == Status::Ok)
     }
+}
+
+/// A profiler's report of a pass, and the stage times from it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recording {
+    /// Path of the report.
+    pub report: String,
+    /// Stage times of the pass under the profiler, where they can be compared.
+    pub stages: Option<ProfiledStages>,
 }
 
 /// One object's row of the summary: its recorded passes taken together.
