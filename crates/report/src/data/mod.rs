@@ -35,5 +35,5 @@ pub use memory::DeviceMemory;
 pub use pictures::{Gallery, Picture, Strip};
 pub use platforms::{PlaceKind, PlatformCell, PlatformLine, PlatformTable};
 pub use sources::SourceInfo;
-pub use stages::{StageLine, StageTable};
+pub use stages::{ProfiledLine, StageLine, StageTable};
 pub use stat::Stat;

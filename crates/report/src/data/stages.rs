@@ -9,6 +9,7 @@ others, the rest over all.
 use serde::Serialize;
 
 use crate::input::{RecordedPass, ResultRow};
+use vos::record::{ComparedStage, ProfiledStages, StageTimes};
 use vos::stage::Stage;
 use vos::stats::mean;
 
@@ -30,6 +31,23 @@ pub struct StageTable {
     pub unexplained_ms: Option<f64>,
     /// A line for each stage.
     pub lines: Vec<StageLine>,
+    /// A line for each stage that a profiler saw on the GPU; empty where no pass was profiled.
+    pub profiled: Vec<ProfiledLine>,
+}
+
+/// A stage of the profiled passes, on the GPU.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ProfiledLine {
+    /// Its heading.
+    pub label: &'static str,
+    /// Mean by the stage's events, ms.
+    pub event_ms: f64,
+    /// Mean projection of its range onto the GPU, ms.
+    pub projected_ms: f64,
+    /// Event time less projection, ms.
+    pub difference_ms: f64,
+    /// The same as a share of the event time, %.
+    pub difference_percent: Option<f64>,
 }
 
 /// One stage.
@@ -113,7 +131,25 @@ pub fn of(
         frame_ms: total_ms / count,
         unexplained_ms: (!overlapping).then_some((total_ms - inside) / count),
         lines: Stage::ALL.into_iter().map(line).filter(has_place).collect(),
+        profiled: profiled(rows),
     })
+}
+
+/// Means over the rows that have both times of a stage.
+fn profiled(rows: &[&ResultRow]) -> Vec<ProfiledLine> {
+    let of_row = |row: &&ResultRow| ProfiledStages {
+        events: StageTimes::each(|stage| row.number(stage.profiled_column())),
+        projected: StageTimes::each(|stage| row.number(stage.projected_column())),
+    };
+    let known: Vec<ProfiledStages> = rows.iter().map(of_row).collect();
+    let line = |stage: ComparedStage| ProfiledLine {
+        label: stage.stage.label(),
+        event_ms: stage.event_ms,
+        projected_ms: stage.projected_ms,
+        difference_ms: stage.difference_ms(),
+        difference_percent: stage.difference_percent(),
+    };
+    ProfiledStages::mean(&known).iter().flat_map(|mean| mean.compared()).map(line).collect()
 }
 
 /// Mean share of the roofline over the rows that have it, %.

@@ -88,8 +88,10 @@ pub fn stages(report: &Report, figures: &Figures) -> Vec<Part> {
     for (at, group, stages) in shown {
         let frame = in_text(Some(stages.frame_ms), 2, "ms a frame");
         let summary = html! { (group.full_name()) ": " (frame) };
-        let table = breakdown(&format!("stages_{}", at + 1), group, stages);
-        parts.push(Part::fold(summary, false, "small", vec![Part::Table(table)]));
+        let name = format!("stages_{}", at + 1);
+        let mut tables = vec![Part::Table(breakdown(&name, group, stages))];
+        tables.extend(profiled(&format!("{name}_profiled"), group, stages).map(Part::Table));
+        parts.push(Part::fold(summary, false, "small", tables));
     }
     parts
 }
@@ -202,6 +204,29 @@ fn breakdown(name: &str, group: &Group, stages: &StageTable) -> Table {
     // share of a roofline.
     table.drop_empty(LACKING);
     table
+}
+
+/// Stages of the profiled passes: by events, and projected onto the GPU.
+fn profiled(name: &str, group: &Group, stages: &StageTable) -> Option<Table> {
+    let caption = format!(
+        "{}. The passes under nsys: stages by CUDA events, and from first to last GPU work of their \
+         ranges. The difference is event time without that work.",
+        group.full_name()
+    );
+    let heads = ["Stage", "Event ms", "Projected ms", "Difference ms", "Difference %"];
+    let mut table = Table { sortable: false, ..Table::new(name, &caption, &heads, 1) };
+    for line in &stages.profiled {
+        let number = |value: Option<f64>, digits| Cell::number(value, digits, group.invalid);
+        let cells = vec![
+            Cell::text(line.label),
+            number(Some(line.event_ms), 3),
+            number(Some(line.projected_ms), 3),
+            number(Some(line.difference_ms), 3),
+            number(line.difference_percent, 1),
+        ];
+        table.push(cells, false);
+    }
+    (!table.rows.is_empty()).then_some(table)
 }
 
 /// Peaks.

@@ -236,14 +236,16 @@ fn fifty_clips_of_five_models_and_four_sides_are_a_small_page() {
 }
 
 #[test]
-fn memory_by_use_and_the_share_of_the_roofline_are_shown_where_they_are_known() {
+fn memory_by_use_roofline_and_projections_are_shown_where_they_are_known() {
     let dir = tempfile::tempdir().unwrap();
     let (told, other) = (dir.path().join("told"), dir.path().join("other"));
     for folder in [&told, &other] {
         run_folder(folder, "edgetam_points", 512, ("tensorrt", "fp16"), 100.0, 2);
     }
     let without = page_of(&report_of(&[&other]));
-    for never in ["memory bank MiB", "% of roofline", "p99 ms", "Enqueue time and launches"] {
+    for never in
+        ["memory bank MiB", "% of roofline", "p99 ms", "Enqueue time and launches", "Projected ms"]
+    {
         assert!(!without.contains(never), "{never}");
     }
     // The same run with what a GPU pipeline says of its memory, and with stages.
@@ -259,9 +261,12 @@ fn memory_by_use_and_the_share_of_the_roofline_are_shown_where_they_are_known() 
     let table = told.join("profile_summary.csv");
     let rows = std::fs::read_to_string(&table).unwrap();
     let lines = rows.lines().enumerate().map(|(at, line)| match at {
-        0 => format!("{line},encoder_roofline,encoder_p50_ms,encoder_p99_ms,enqueue_ms,launches\n"),
-        1 => format!("{line},0.2,3.75,8.5,0.25,41\n"),
-        _ => format!("{line},0.3,3.25,9.5,0.75,43\n"),
+        0 => format!(
+            "{line},encoder_roofline,encoder_p50_ms,encoder_p99_ms,enqueue_ms,launches,\
+             encoder_profiled_ms,encoder_projected_ms\n"
+        ),
+        1 => format!("{line},0.2,3.75,8.5,0.25,41,5.0,4.0\n"),
+        _ => format!("{line},0.3,3.25,9.5,0.75,43,6.0,\n"),
     });
     std::fs::write(&table, lines.collect::<String>()).unwrap();
     let page = Html::parse_document(&page_of(&report_of(&[&told])));
@@ -277,4 +282,6 @@ fn memory_by_use_and_the_share_of_the_roofline_are_shown_where_they_are_known() 
     assert!(page_text.contains("Not measured in any line: Enqueue P99 ms, Graph launches."));
     let calls = rows.iter().find(|row| row.ends_with("0.500 42")).expect("mean of the rows");
     assert!(calls.starts_with("edgetam_points"), "{calls}");
+    // Of the one row that has a projection.
+    assert!(rows.iter().any(|row| row == "Inference: encoder 5.000 4.000 1.000 20.0"), "{rows:?}");
 }
