@@ -7,7 +7,9 @@
 // | hiera_layernorm | f32 [M, N]     | f16 [M, N]     | 1, 2 or 4 rows a warp         |
 // | hiera_gelu      | f16            | f16, in place  | 8 elements                    |
 // | hiera_max_pool  | f16 [4 S^2, N] | f32 [S^2, N]   | 8 columns of 2x2 tokens       |
+#ifdef __CUDACC__  // The emulation has its own.
 #include "ptx.cuh"
+#endif
 #include "common.cuh"
 #include "arithmetic.cuh"
 #include "gelu.cuh"

@@ -1,10 +1,12 @@
 // LayerNorm with programmatic dependent launch (PDL), for Hopper only: it begins before the
 // previous GEMM has ended. M, N, threads and rows of a warp as hiera_layernorm (hiera.cu).
+#ifdef __CUDACC__  // The emulation has its own.
 #include "ptx.cuh"
+#include "wgmma.cuh"
+#endif
 #include "common.cuh"
 #include "arithmetic.cuh"
 #include "layernorm.cuh"
-#include "wgmma.cuh"
 
 namespace {
 

@@ -121,3 +121,26 @@ fn a_small_clip_behind_a_large_one_has_its_own_peak_of_memory() {
         assert!(large > small + 0.5, "{mode}: {peaks:?}");
     }
 }
+
+#[test]
+fn every_third_frame_is_the_cpus_too_and_objects_on_other_frames_run_apart() {
+    let Some(setting) = Setting::new(3, 14, &PADDED) else { return };
+    // The last object comes one annotation later, so it shares no frame of the others'.
+    let late = setting.split.join("Annotations_6fps/synth_000/002/00000.png");
+    fs::remove_file(late).unwrap();
+    let flags = ["--input-frame-stride", "3", "--save-overlays"];
+    setting.cpu("cpu").args(flags).assert().success();
+    let expected = setting.masks("cpu");
+    assert!(expected[0].1.contains("\"frame\":12,") && expected[2].1.contains("\"frame\":13,"));
+    for mode in ["latency", "throughput"] {
+        let mut command = setting.gpu(mode);
+        command.args(flags).args(["--mode", mode, "--objects-together", "3"]);
+        command.args(["--repeat-clip", "2"]).assert().success();
+        assert!(setting.masks(mode) == expected, "{mode}");
+        assert_eq!(setting.column(mode, "frames"), ["10", "10", "8"]);
+        assert_eq!(setting.column(mode, "scored_frames"), setting.column("cpu", "scored_frames"));
+        for overlay in setting.column(mode, "overlay") {
+            assert!(setting.path(mode).join(&overlay).exists(), "{overlay}");
+        }
+    }
+}

@@ -53,6 +53,7 @@ fn each_clip_has_the_masks_that_it_has_alone_beside_any_others() {
     }
     let sidecar = fs::read_to_string(setting.path("out/sidecar.json")).unwrap();
     assert!(sidecar.contains("\"lanes\": 5") && sidecar.contains("lane_latency_ms"), "{sidecar}");
+    assert!(sidecar.contains("\"launches\"") && !sidecar.contains("\"enqueue_ms\""), "{sidecar}");
     // Tables of other runs keep their columns.
     let summary = fs::read_to_string(setting.path("cpu/sav_benchmark_summary.csv")).unwrap();
     assert!(!summary.contains("lanes") && !summary.contains("limited_by"), "{summary}");

@@ -3,10 +3,10 @@ Profiled passes: an Nsight Systems report for each video, object, model and run,
 of unprofiled passes.
 
 ```text
-bench (not profiled) ─→ rows ─┐
-                              ├→ for each row that is ok: nsys profile … bench-worker ─→ report ─→ its name in the row
-plan ─────────────────────────┘                     │         └→ stage projections ─┐
-                                                    └→ the pass's stage times ──────┴→ stages of the row
+bench (not profiled) ─→ rows ─┐   for each row that is ok:
+plan ─────────────────────────┴─→ nsys profile … bench-worker ─→ report ─→ its name in the row
+                                    │         └→ stage projections ─┐
+                                    └→ the pass's stage times ──────┴→ stages of the row
 ```
 
 A profiler slows down every launch, so the profiled pass's speed is shown and dropped. Its stage

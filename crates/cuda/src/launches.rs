@@ -1,8 +1,8 @@
 /*!
 Kernel launches that a thread has enqueued: a benchmark's rows tell how many a frame has.
 
-A replayed graph counts with all of its kernels. A library that is given a raw stream enqueues as many
-as it likes; then the number is not known, and nobody guesses it.
+A replayed graph counts with all of its kernels. A library that is given a raw stream enqueues as
+many as it likes; then the number is not known, and nobody guesses it.
 */
 
 use std::cell::Cell;
@@ -38,8 +38,8 @@ impl Launches {
         }
     }
 
-    /// Kernels, those of replayed graphs among them; none where a library enqueued some, or where the
-    /// driver does not list a graph's nodes.
+    /// Kernels, those of replayed graphs among them; none where a library enqueued some, or where
+    /// the driver does not list a graph's nodes.
     pub fn kernels(self) -> Option<u64> {
         (self.uncounted == 0).then_some(self.kernels)
     }

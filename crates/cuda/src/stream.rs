@@ -25,8 +25,8 @@ impl Stream {
         &self.inner
     }
 
-    /// The `CUstream`, which is also a `cudaStream_t`, for a library that enqueues on it; it lives as
-    /// long as this value. The library's kernels are not known to [`Launches`](super::Launches).
+    /// The `CUstream`, which is also a `cudaStream_t`, for a library that enqueues on it; it lives
+    /// as long as this value. [`Launches`](super::Launches) does not know the library's kernels.
     pub fn raw(&self) -> *mut c_void {
         launches::of_a_library();
         self.inner.cu_stream().cast()

@@ -108,10 +108,20 @@ mod tests {
             crate::memory_attention::selftest::TOPIC,
             crate::memory_encoder::selftest::TOPIC,
         ];
-        for topic in chains.iter().flat_map(|chain| chain.sources) {
-            for entry in topic.entries() {
-                assert!(entry.waits, "{}", entry.name);
-            }
+        let chained = chains.iter().flat_map(|chain| chain.sources);
+        let of_hiera = [
+            Topic::AttentionGlobalHopper,
+            Topic::WindowAttention,
+            Topic::WindowAttentionHopper,
+            Topic::Neck,
+        ];
+        for entry in chained.chain(&of_hiera).flat_map(|topic| topic.entries()) {
+            assert!(entry.waits, "{}", entry.name);
         }
+        let heads = |name: &str| name.starts_with("attention_heads");
+        let entries = [Topic::Hiera, Topic::Attention].map(Topic::entries);
+        let alone = |name: &str| name == "hiera_max_pool" || heads(name);
+        let waiting = entries.into_iter().flatten().filter(|entry| alone(entry.name));
+        assert!(waiting.map(|entry| assert!(entry.waits, "{}", entry.name)).count() > 1);
     }
 }

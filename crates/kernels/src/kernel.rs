@@ -143,7 +143,8 @@ pub(crate) fn chains_have_pdl(gpu: &Gpu) -> bool {
 
 /// Kernels that follow each other on a stream; nothing else is enqueued there before the last one.
 /// With [`LaunchMode::Pdl`] each but the first may start while the one before it runs, if it waits
-/// for that itself. The first follows work of any kind, which need be no kernel.
+/// for that itself. The first follows work of any kind, which need be no kernel, unless the chain
+/// begins [`Chain::behind_a_kernel`].
 ///
 /// A kernel that waits ends after the one before it. So when it has waited, all kernels of the chain
 /// before it have ended, and it may write what any of them read.

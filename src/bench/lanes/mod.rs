@@ -274,6 +274,8 @@ impl Scoring<'_> {
         for (frame, times) in pass.times.iter_mut().enumerate() {
             let ms = self.paces.ms(lane, first_mask + frame).context("a frame without a mask")?;
             times.time = FrameTime::Lane { ms, latency_ms: times.time.ms() };
+            // A lane's calls wait for those of others.
+            times.enqueued.ms = None;
         }
         let (own, all) = (pass.times.len(), self.paces.frames());
         let of = OfPass {

@@ -6,13 +6,14 @@
 #include "../../../cuda/preprocess.cu"
 #include "../../../cuda/mask.cu"
 #include "../../../cuda/bank.cu"
-#include "../../../cuda/hiera.cu"
 
-// Hopper's waits for the kernel in front, before it reads a token.
-extern "C" void hiera_layernorm_hopper(const float* x, const float* weight, const float* bias, u16* out, i32 rows, i32 columns, const unsigned char* ahead, i32 lines) {
-    dependent_wait();
-    hiera_layernorm(x, weight, bias, out, rows, columns, ahead, lines);
-}
+// What cuda/ptx.cuh and cuda/wgmma.cuh have for a GPU.
+static void pdl_wait() { dependent_wait(); }
+static void pdl_launch_dependents() {}
+static float4 load_coherent_floats(const float* from) { return *(const float4*)from; }
+
+#include "../../../cuda/hiera.cu"
+#include "../../../cuda/hiera_hopper.cu"
 
 // Of sources.cpp, sources_attention.cpp and sources_gemm.cpp.
 extern const Table SOURCES, SOURCES_OF_ATTENTION, SOURCES_OF_PRODUCTS;

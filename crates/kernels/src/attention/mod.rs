@@ -220,7 +220,7 @@ impl Attention {
     ///
     /// # Errors
     /// Values that are no heads, other keys than queries, or as [`Self::enqueue`].
-    pub fn enqueue_tokens(
+    pub(crate) fn enqueue_tokens(
         &self,
         [qkv, out]: [&View; 2],
         mode: LaunchMode,

@@ -28,7 +28,7 @@ use super::weights::{self, Affine};
 use crate::attention::AttentionKernels;
 use crate::gemm::{GemmKernels, GemmLayerNormKernels};
 use crate::kernel::chains_have_pdl;
-use cuda::cublaslt::{ALIGNMENT, Choices, CublasLt, Library, Matmul, PdlKernels};
+use cuda::cublaslt::{ALIGNMENT, Choices, CublasLt, Library, Matmul, MatmulShape, PdlKernels};
 use cuda::{Gpu, LaunchMode, MemoryTag, Stream, View};
 use vos::bundle::trunk::{HieraBlock, HieraWeights, STAGES};
 
@@ -204,6 +204,21 @@ impl TrunkExecutor {
             gemm.kernel().is_some()
         };
         self.gemm_impls().filter(|gemm| choose(gemm)).count()
+    }
+
+    /// Whether some block has a GEMM of this shape that no fused kernel computes, as chosen now.
+    pub(super) fn runs(&self, shape: MatmulShape) -> bool {
+        let unfused = |(at, block): (usize, &Block)| {
+            let half = [
+                Some(&block.qkv.0),
+                Some(&block.proj.0),
+                block.skip.as_ref().map(|skip| &skip.linear),
+            ];
+            let half = half.into_iter().flatten().filter(|_| self.fused.transition(at).is_none());
+            let all = half.chain([&block.up.0, &block.down.0]);
+            all.filter(|_| self.fused.block(at).is_none()).any(|one| one.cublaslt.shape() == shape)
+        };
+        self.blocks.iter().enumerate().any(unfused)
     }
 
     /// The fused kernels of whole blocks and of attention halves.

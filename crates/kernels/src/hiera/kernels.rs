@@ -120,7 +120,7 @@ impl HieraKernels {
     /// # Errors
     /// Views of another size or at odd addresses, other columns, or what the driver says.
     #[expect(clippy::too_many_arguments, reason = "five tensors, their sizes and the launch")]
-    pub fn layernorm(
+    pub(crate) fn layernorm(
         &self,
         x: &View,
         weight: &View,
@@ -189,7 +189,7 @@ impl HieraKernels {
     ///
     /// # Errors
     /// As [`Self::layernorm`].
-    pub fn max_pool(
+    pub(crate) fn max_pool(
         &self,
         s: &View,
         x: &View,

@@ -268,12 +268,12 @@ impl WindowAttention {
     }
 
     /// Enqueues `out` f16 `[output tokens, heads depth]` from `qkv` f16 `[tokens, 3 heads depth]`
-    /// (queries scaled); padding tokens have `bias` f16 `[3 heads depth]`. PDL only after a kernel. No
-    /// allocation on the device; may be recorded.
+    /// (queries scaled); padding tokens have `bias` f16 `[3 heads depth]`. PDL only after a kernel.
+    /// No allocation on the device; may be recorded.
     ///
     /// # Errors
     /// Views of another size or unaligned, or an error of the driver.
-    pub fn enqueue(
+    pub(crate) fn enqueue(
         &self,
         [qkv, bias, out]: [&View; 3],
         mode: LaunchMode,
@@ -300,7 +300,8 @@ impl WindowAttention {
         };
         // SAFETY: the arguments are the kernel's own, the tensors were measured above, and the
         // launch gives every pair its shared memory and a block for each part of its queries, as
-        // the kernel requires. The kernels wait before they read.
+        // the kernel requires. It waits before it reads or writes, and callers that ask for PDL
+        // enqueue it after a kernel.
         Ok(unsafe { function.with_mode(mode).launch(*launch, &args, stream) }?)
     }
 }

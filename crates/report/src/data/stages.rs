@@ -61,7 +61,8 @@ pub struct StageLine {
     pub per_frame_ms: Option<f64>,
     /// Mean over the frames with the stage, ms.
     pub where_it_ran_ms: Option<f64>,
-    /// Median behind the prompted frame, of the prompt stage on it, ms; mean of the rows that have it.
+    /// Median behind the prompted frame, of the prompt stage on it, ms; mean of the rows that have
+    /// it.
     pub p50_ms: Option<f64>,
     /// 99th percentile of the same, ms; mean of the rows that have it.
     pub p99_ms: Option<f64>,

@@ -4,7 +4,7 @@ Reads reports of NVIDIA Nsight Systems without its GUI: time on the CPU and, pro
 ```text
 program (finds nsys) → export (.nsys-rep → SQLite) → database (checks the file)
   → trace → filter ─┬→ tables → render (text, CSV, JSON)
-                    ├→ nesting, projection → stage_projections (means of segtrt's stages, for a run's rows)
+                    ├→ nesting, projection → stage_projections (means for a run's rows)
                     ├→ findings (slowest stage, fastest configuration)
                     └→ compare (several reports side by side, or the difference of two)
 ```

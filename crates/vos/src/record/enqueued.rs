@@ -14,8 +14,8 @@ pub struct Enqueued {
     /// overlap.
     #[serde(default)]
     pub ms: Option<f64>,
-    /// Kernels, those inside replayed CUDA graphs among them; none where a library enqueued some that
-    /// nobody counts, and where several frames share an encoder's run.
+    /// Kernels, those inside replayed CUDA graphs among them; none where a library enqueued some
+    /// that nobody counts, and where several frames share an encoder's run.
     #[serde(default)]
     pub launches: Option<u64>,
     /// CUDA graphs; none where several frames share an encoder's run.

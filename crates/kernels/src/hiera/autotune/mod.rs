@@ -170,13 +170,23 @@ pub fn autotune(gpu: &Gpu, source: &TrunkSource, within: Duration) -> Result<Cho
     let can = executor.can_use_pdl();
     let pdl = tune_pdl(&mut trials, can, pdl.intersection(can), use_pdl)?;
     let all_tried = all_tried && !clock.is_up();
-    // What was tried first had other neighbours, so matmuls are tried a second time.
-    for gemm in executor.cublaslt().filter(|gemm| kernel_of(gemm.shape()).is_none()) {
+    // What was tried first had other neighbours, so matmuls are tried a second time, but for those
+    // that a fused kernel computes now: all their candidates would be the same graph.
+    let chosen = executor.gemm_impls().any(|gemm| gemm.kernel().is_some());
+    let products = if chosen { pdl.products } else { LaunchMode::Pdl.is_capturable() };
+    let pdl = PdlKernels { products, ..pdl };
+    use_pdl(pdl);
+    let by_cublaslt =
+        |gemm: &&Matmul| executor.runs(gemm.shape()) && kernel_of(gemm.shape()).is_none();
+    for gemm in executor.cublaslt().filter(by_cublaslt) {
         tune_algorithm(&mut trials, gemm)?;
     }
-    tune_gemm_impls(&mut trials, &executor.gemm_impls().collect::<Vec<&GemmImpl>>())?;
+    let gemms = executor.gemm_impls().filter(|gemm| executor.runs(gemm.shape()));
+    tune_gemm_impls(&mut trials, &gemms.collect::<Vec<&GemmImpl>>())?;
     let can = executor.can_use_pdl();
     let pdl = tune_pdl(&mut trials, can, pdl.intersection(can), use_pdl)?;
+    // The second time was also for those that had no time before.
+    let all_tried = all_tried || !clock.is_up();
     let us = trials.before_and_after(&mut first)?;
     if !all_tried {
         log::warn!(

@@ -140,7 +140,7 @@ impl<'c, C: Clock> Trials<'c, C> {
             if round == FIRST_ROUNDS {
                 candidates.retain(|candidate| median(&candidate.gains) > 0.0);
             }
-            if candidates.is_empty() {
+            if candidates.is_empty() || self.clock.is_up() {
                 return Ok(None);
             }
             // Every second round runs in the opposite order, so that none always follows the same.
