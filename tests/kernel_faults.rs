@@ -76,6 +76,7 @@ fn a_fault_in_any_kernel_is_found() {
         "mask.cu",
         "bank.cu",
         "hiera.cu",
+        "hiera_hopper.cu",
     ] {
         let mut text = std::fs::read_to_string(Path::new("cuda").join(name)).unwrap();
         for (_, _, from, to) in faults.iter().chain(&roughly).filter(|fault| fault.1 == name) {

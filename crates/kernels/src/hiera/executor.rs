@@ -242,9 +242,9 @@ impl TrunkExecutor {
         if LaunchMode::Pdl.is_capturable() { can } else { PdlKernels::default() }
     }
 
-    /// Lets kernels of these kinds, and no others, use PDL if they can, from the next launch on.
-    pub fn use_pdl(&self, kinds: PdlKernels) {
-        self.pdl.set(kinds);
+    /// Lets kernels of these kinds alone use PDL from the next launch on; returns those until now.
+    pub fn use_pdl(&self, kinds: PdlKernels) -> PdlKernels {
+        self.pdl.replace(kinds)
     }
 
     /// Gives the GEMMs a workspace that is large enough for any of their algorithms.

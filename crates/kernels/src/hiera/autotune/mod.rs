@@ -157,7 +157,9 @@ pub fn autotune(gpu: &Gpu, source: &TrunkSource, within: Duration) -> Result<Cho
     }
     let all_tried = !clock.is_up();
     clock.until.set(begun + within);
-    let use_pdl = |kinds| executor.use_pdl(kinds);
+    let use_pdl = |kinds| {
+        executor.use_pdl(kinds);
+    };
     let pdl = tune_pdl(&mut trials, executor.can_use_pdl(), PdlKernels::default(), use_pdl)?;
     // A matmul kernel that starts early saves the gap in front of it, so it is tried like that. As
     // long as none is chosen, the launches are those of the best so far.

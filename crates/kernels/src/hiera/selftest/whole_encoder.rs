@@ -11,6 +11,7 @@ use half::f16;
 use super::super::{HieraEncoder, TrunkExecutor, TrunkSource};
 use crate::attention::{AttentionKernels, AttentionUse};
 use crate::selftest::{Bench, Checked, Launches, Limits, POISON, TimedRuns, f16_bytes, f32_bytes};
+use cuda::cublaslt::PdlKernels;
 use cuda::{CapturedGraph, LaunchMode, MemoryTag, Stream, View};
 use vos::bundle::trunk::{
     LayerBytes, NeckShape, StemAndNeck, StemAndNeckWeights, StemShape, StemWeights, Trunk,
@@ -127,6 +128,15 @@ pub(super) fn check(bench: &Bench, source: &TrunkSource, drawn: &Drawn) -> Resul
         let expected: Vec<(usize, f64)> =
             (0..parts.len() / F16).map(|at| (at, value(&parts, at))).collect();
         let mut checked = LIMITS.judge(&expected, |at| value(&first, at));
+        // Each kernel that can start early does, and the neck behind the last block.
+        let chosen = encoder.blocks().use_pdl(PdlKernels::ALL);
+        begin()?;
+        enqueue(stream)?;
+        let early = download()?;
+        encoder.blocks().use_pdl(chosen);
+        if let Some(why) = LIMITS.judge(&expected, |at| value(&early, at)).first {
+            checked.first.get_or_insert_with(|| format!("with early launches: {why}"));
+        }
         let mut recorded = CapturedGraph::new(Launches(enqueue, 1), stream, true);
         // The first run records.
         for _ in 0..3 {
