@@ -20,7 +20,7 @@ const TOKENS_72: Case = Case { values: Values::Heads(72), ..TOKENS_56 };
 const TOKENS_96: Case = Case { values: Values::Heads(96), ..TOKENS_56 };
 
 /// The models' steady shapes at 1024 and 512 pixels, then what is odd.
-pub(super) const CASES: [Case; 37] = [
+pub(super) const CASES: [Case; 38] = [
     // Without a bias, as of a full bank; with one that masks nothing; with one that masks.
     Case { name: "SAM 2.1 at 1024", ..PLAIN },
     Case { name: "SAM 2.1 at 1024, bias of 0", masked: Some(&[]), ..PLAIN },
@@ -44,6 +44,13 @@ pub(super) const CASES: [Case; 37] = [
         name: "ragged frame",
         values: Values::Frame,
         objects: 2,
+        queries: 130,
+        keys: 130,
+        ..PLAIN
+    },
+    Case {
+        name: "ragged frame, one object",
+        values: Values::Frame,
         queries: 130,
         keys: 130,
         ..PLAIN
