@@ -237,7 +237,8 @@ def rust_columns(source, shared):
     both = lambda at: ", ".join(f'("{stages[int(at[1])]}_{p}_ms", stage)' for p in ("p50", "p99"))
     source = re.sub(r"\bpercentiles::<(\d+)>\(\)", both, source)
     source = re.sub(r'\broofline::<[^>]*>\(("\w+")\)', r"(\1, stage)", source)
-    for name, body in re.findall(r"const (\w+): (?:\[Column; \d+\]|\[\[Column; 2\]; \d+\]|Column) =(.*?);\n(?=\n|/|pub|const|$)", source, re.S):
+    kind = r"(?:\[Column; \d+\]|\[\[Column; 2\]; \d+\]|Column)"
+    for name, body in re.findall(rf"const (\w+): {kind} =(.*?);\n(?=\n|/|pub|const|$)", source, re.S):
         entries = re.findall(r'\(\s*"(\w+)",|(?:columns::|^\s+)([A-Z_]+)\b', body, re.M)
         found[name] = [n for text, other in entries for n in ([text] if text else found[other])]
     return found
@@ -326,7 +327,10 @@ class Parts(unittest.TestCase):
 
     def test_percentiles_of_stages_leave_out_the_prompted_frame(self):
         of = lambda **stages: {"stages": {f"{stage}_ms": ms for stage, ms in stages.items()}}
-        passes = [[of(prompt=5.0, encoder=9.0), of(encoder=1.0), of(encoder=3.0)], [of(prompt=7.0), of(encoder=2.0)]]
+        passes = [
+            [of(prompt=5.0, encoder=9.0), of(encoder=1.0), of(encoder=3.0)],
+            [of(prompt=7.0), of(encoder=2.0)],
+        ]
         found = records.stage_percentiles(passes)
         self.assertEqual((found["p50"]["encoder_ms"], found["p50"]["prompt_ms"]), (2.0, 6.0))
         self.assertAlmostEqual(found["p99"]["encoder_ms"], 2.98, places=12)

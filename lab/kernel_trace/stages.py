@@ -5,9 +5,9 @@ python3 lab/kernel_trace/stages.py TRACE.csv --rows OUT_DIR/profile_summary.csv
 TRACE.csv is a file of kernel_trace.c; TRACE.calls.csv and TRACE.ranges.csv lie next to it. A stage's
 projection spans the GPU work whose CUDA call lies wholly inside the stage's range, on its thread.
 Fills of memory are not traced, so a stage that begins with one looks shorter. Warm-up passes are
-left out. The rows are those of the traced bench itself, so tracing slows both
-sides. Both are means of a frame with the stage. They are comparable in latency mode only. The
-process of the trace ran one model; --model names it where the table has several.
+left out. The rows are those of the traced bench itself, so tracing slows both sides. Both are means
+of a frame with the stage. They are comparable in latency mode only. The process of the trace ran one
+model; --model names it where the table has several.
 """
 
 import argparse
@@ -50,7 +50,8 @@ def launches_of(calls, work):
         spans[row["correlation"]] = (min(start, known[0]), max(end, known[1]))
     for row in calls:
         if row["correlation"] in spans:
-            launches[row["thread"]].append((int(row["start_ns"]), int(row["end_ns"]), *spans[row["correlation"]]))
+            call = int(row["start_ns"]), int(row["end_ns"])
+            launches[row["thread"]].append((*call, *spans[row["correlation"]]))
     return {thread: sorted(found) for thread, found in launches.items()}
 
 
@@ -87,7 +88,8 @@ def rows_of(path, model):
     rows = [row for row in table(path) if row["status"] == "ok" and model in (None, row["model"])]
     models = sorted({row["model"] for row in rows})
     if len(models) != 1:
-        sys.exit(f"error: {path} has ok rows of {', '.join(models) or 'no model'}; expected one. Name it: --model TAG")
+        found = ", ".join(models) or "no model"
+        sys.exit(f"error: {path} has ok rows of {found}; expected one. Name it: --model TAG")
     if modes := {row["mode"] for row in rows} - {"latency"}:
         sys.exit(f"error: {path} has mode {modes.pop()}; expected latency, because frames overlap otherwise")
     return rows
@@ -104,7 +106,8 @@ def main():
     found = projections(ranges_of(f"{stem}.ranges.csv"),
                         launches_of(table(f"{stem}.calls.csv"), table(args.trace)))
     if not found:
-        sys.exit(f"error: {stem}.ranges.csv has no range of a stage outside warm-up passes. Trace `segtrt bench`")
+        sys.exit(f"error: {stem}.ranges.csv has no range of a stage outside warm-up passes. "
+                 "Trace `segtrt bench`")
     print(f"{'stage':<12} {'ranges':>6} {'event ms':>9} {'projected':>9} {'difference':>10} {'%':>6}")
     for stage in STAGES:
         times = found.get(stage, [])

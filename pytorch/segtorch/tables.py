@@ -128,7 +128,9 @@ PACE = [_condition("mode")] + [
 # The bundles say what segtrt's own stages do, not PyTorch's.
 ROOFLINE = [(f"{stage}_roofline", lambda r: None) for stage in ("encoder", "prompt", "track", "memory")]
 PERCENTILES = [
-    _number(f"{stage}_{p}_ms", 3, "stage_percentiles", p, f"{stage}_ms") for stage in STAGES for p in ("p50", "p99")
+    _number(f"{stage}_{p}_ms", 3, "stage_percentiles", p, f"{stage}_ms")
+    for stage in STAGES
+    for p in ("p50", "p99")
 ]
 ENQUEUED = [
     _number("enqueue_ms", 3, "enqueued", "mean_ms"),

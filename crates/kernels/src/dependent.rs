@@ -118,10 +118,13 @@ mod tests {
         for entry in chained.chain(&of_hiera).flat_map(|topic| topic.entries()) {
             assert!(entry.waits, "{}", entry.name);
         }
-        let heads = |name: &str| name.starts_with("attention_heads");
-        let entries = [Topic::Hiera, Topic::Attention].map(Topic::entries);
-        let alone = |name: &str| name == "hiera_max_pool" || heads(name);
-        let waiting = entries.into_iter().flatten().filter(|entry| alone(entry.name));
-        assert!(waiting.map(|entry| assert!(entry.waits, "{}", entry.name)).count() > 1);
+        let heads = Topic::Attention.entries().iter().map(|entry| entry.name);
+        let heads = heads.filter(|name| name.starts_with("attention_heads"));
+        let names: Vec<&str> = heads.chain(["hiera_max_pool"]).collect();
+        assert!(names.len() > 1);
+        for name in names {
+            let entry = [Topic::Hiera, Topic::Attention].iter().find_map(|topic| topic.entry(name));
+            assert!(entry.unwrap().waits, "{name}");
+        }
     }
 }

@@ -324,7 +324,8 @@ def main():
 
     write_csv("sav_benchmark_summary.csv", SUMMARY + OUTCOME + DETAIL + BELIEF + PACE + ROOFLINE + LAST,
               [columns(record, runs) for record, runs in zip(records, runs)])
-    extended = EXTENDED + OUTCOME + [name for name in DETAIL if name not in EXTENDED] + BELIEF + PACE + ROOFLINE + LAST
+    detail = [name for name in DETAIL if name not in EXTENDED]
+    extended = EXTENDED + OUTCOME + detail + BELIEF + PACE + ROOFLINE + LAST
     write_csv("extended_summary.csv", extended,
               [columns(record, runs) for record, runs in zip(records, runs)])
     profile = [columns(record, 1) for record in records]

@@ -184,8 +184,7 @@ impl HieraKernels {
     }
 
     /// Enqueues the maximum over 2×2 tokens: `x` f32 `[grid_out², columns]` of `s` f16 `[4
-    /// grid_out², columns]`. Columns are a multiple of 8.
-    /// PDL only after a kernel.
+    /// grid_out², columns]`. Columns are a multiple of 8. PDL only after a kernel.
     ///
     /// # Errors
     /// As [`Self::layernorm`].
