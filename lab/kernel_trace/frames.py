@@ -55,7 +55,7 @@ def main():
     summaries = [times_of(frame) for frame in frames]
     spans = [max(end for _, end, _, _ in frame) - frame[0][0] for frame in frames]
     span, busy = statistics.median(spans), statistics.median(busy for _, busy in summaries)
-    print(f"{len(frames)} frames of {len(frames[0])} kernels and copies: span {span / 1e3:.1f} us, busy "
+    print(f"{len(frames)} frames of {len(frames[0])} kernels, copies and fills: span {span / 1e3:.1f} us, busy "
           f"{busy / 1e3:.1f} us")
     print(f"{'launches':>8} {'us':>8} {'alone':>8}  name")
     # Frames differ: those that fill the bank have the attention with a bias, later ones that without.
@@ -67,11 +67,11 @@ def main():
         shown = frames[spans.index(sorted(spans)[len(spans) // 2])]
         with open(args.out, "w", newline="") as file:
             writer = csv.writer(file)
-            writer.writerow("start_us us grid threads registers shared_or_copied_bytes name".split())
+            writer.writerow("start_us us grid threads registers shared_or_moved_bytes name".split())
             for start, end, name, row in shown:
                 grid = "x".join(row[f"grid_{axis}"] for axis in "xyz")
                 writer.writerow([f"{(start - shown[0][0]) / 1e3:.2f}", f"{(end - start) / 1e3:.2f}", grid,
-                                 row["threads"], row["registers"], row["shared_or_copied_bytes"], name])
+                                 row["threads"], row["registers"], row["shared_or_moved_bytes"], name])
 
 
 if __name__ == "__main__":

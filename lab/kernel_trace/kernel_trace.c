@@ -1,6 +1,6 @@
 /*
-Writes every kernel and copy of a CUDA program to a CSV file, also those inside CUDA graphs. It
-serves machines without Nsight Systems.
+Writes every kernel, copy and fill of a CUDA program to a CSV file, also those inside CUDA graphs.
+It serves machines without Nsight Systems.
 
     gcc -O1 -shared -fPIC -I CUPTI_INCLUDE -I CUDA_INCLUDE -o libkernel_trace.so kernel_trace.c \
         LIBCUPTI_SO
@@ -45,6 +45,11 @@ static void write_buffer(CUcontext context, uint32_t stream, uint8_t *buffer, si
             fprintf(out, "%llu,%llu,%u,0,0,0,0,0,%llu,%u,copy\n", (unsigned long long)copy->start,
                     (unsigned long long)copy->end, copy->streamId, (unsigned long long)copy->bytes,
                     copy->correlationId);
+        } else if (record->kind == CUPTI_ACTIVITY_KIND_MEMSET) {
+            const CUpti_ActivityMemset4 *fill = (const CUpti_ActivityMemset4 *)record;
+            fprintf(out, "%llu,%llu,%u,0,0,0,0,0,%llu,%u,fill\n", (unsigned long long)fill->start,
+                    (unsigned long long)fill->end, fill->streamId, (unsigned long long)fill->bytes,
+                    fill->correlationId);
         } else if (record->kind == CUPTI_ACTIVITY_KIND_DRIVER ||
                    record->kind == CUPTI_ACTIVITY_KIND_RUNTIME) {
             const CUpti_ActivityAPI *call = (const CUpti_ActivityAPI *)record;
@@ -89,12 +94,13 @@ static FILE *open_file(const char *suffix, const char *header)
 int InitializeInjection(void)
 {
     out = open_file("", "start_ns,end_ns,stream,grid_x,grid_y,grid_z,threads,registers,"
-                        "shared_or_copied_bytes,correlation,name");
+                        "shared_or_moved_bytes,correlation,name");
     if (!out)
         return 0;
     cuptiActivityRegisterCallbacks(give_buffer, write_buffer);
     cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
     cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMCPY);
+    cuptiActivityEnable(CUPTI_ACTIVITY_KIND_MEMSET);
     if (getenv("NVTX_INJECTION64_PATH")) {
         calls = open_file(".calls", "start_ns,end_ns,thread,correlation");
         ranges = open_file(".ranges", "time_ns,event,id,thread,domain,name");

@@ -4,10 +4,9 @@ python3 lab/kernel_trace/stages.py TRACE.csv --rows OUT_DIR/profile_summary.csv
 
 TRACE.csv is a file of kernel_trace.c; TRACE.calls.csv and TRACE.ranges.csv lie next to it. A stage's
 projection spans the GPU work whose CUDA call lies wholly inside the stage's range, on its thread.
-Fills of memory are not traced, so a stage that begins with one looks shorter. Warm-up passes are
-left out. The rows are those of the traced bench itself, so tracing slows both sides. Both are means
-of a frame with the stage. They are comparable in latency mode only. The process of the trace ran one
-model; --model names it where the table has several.
+Warm-up passes are left out. The rows are those of the traced bench itself, so tracing slows both
+sides. Both are means of a frame with the stage. They are comparable in latency mode only. The
+process of the trace ran one model; --model names it where the table has several.
 """
 
 import argparse

@@ -13,7 +13,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import frames  # noqa: E402
 
-COLUMNS = "start_ns,end_ns,stream,grid_x,grid_y,grid_z,threads,registers,shared_or_copied_bytes,name"
+COLUMNS = "start_ns,end_ns,stream,grid_x,grid_y,grid_z,threads,registers,shared_or_moved_bytes,name"
 
 
 class Frames(unittest.TestCase):
@@ -44,7 +44,7 @@ class Frames(unittest.TestCase):
         self.write(kernels)
         frame = self.trace.with_name("frame.csv")
         said = self.frames("--out", str(frame))
-        self.assertIn("3 frames of 3 kernels and copies: span 20.0 us, busy 20.0 us", said)
+        self.assertIn("3 frames of 3 kernels, copies and fills: span 20.0 us, busy 20.0 us", said)
         self.assertRegex(said, r"1 +7\.0 +5\.0  late")
         with frame.open(newline="") as file:
             rows = list(csv.DictReader(file))

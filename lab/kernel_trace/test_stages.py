@@ -33,7 +33,7 @@ class Stages(unittest.TestCase):
         self.work.append(f"{start + 100},{start + 100 + work},1,1,1,1,1,1,0,{number},kernel")
 
     def stages(self, rows, *more):
-        head = ("start_ns,end_ns,stream,grid_x,grid_y,grid_z,threads,registers,shared_or_copied_bytes,"
+        head = ("start_ns,end_ns,stream,grid_x,grid_y,grid_z,threads,registers,shared_or_moved_bytes,"
                 "correlation,name")
         for name, lines in (("t.csv", [head, *self.work]),
                             ("t.calls.csv", ["start_ns,end_ns,thread,correlation", *self.calls]),
