@@ -23,7 +23,7 @@ import torch
 
 import compare_masks
 from segexport import models, prompts, reference_run, weights
-from segtorch import RunError, arguments, compiling, frames, records, rle, tables, tags, telemetry, verdict, weights_choice
+from segtorch import RunError, arguments, compiling, frames, records, rle, tables, tags, telemetry, weights_choice
 from segtorch.meta_session import MetaSession
 from segtorch.passes import PassRunner, unpack
 from segtorch.side import Side
@@ -220,13 +220,6 @@ class Files(OnOneSplit):
             names = list(dict.fromkeys(n for part in parts for n in own[part]))
             self.assertEqual([name for name, _ in ours], names, file)
 
-    def test_thresholds_are_segtrt_s(self):
-        source = (ROOT / "crates/vos/src/verdict/thresholds.rs").read_text()
-        theirs = dict(re.findall(r"^    (\w+): ([\d.]+),$", source, re.M))
-        self.assertIn("steady_batches", theirs)
-        del theirs["steady_batches"]  # of frames that are encoded several at once, as PyTorch's side never does
-        self.assertEqual({k: float(v) for k, v in theirs.items()}, {k: float(v) for k, v in verdict.THRESHOLDS.items()})
-
 
 def rust_columns(source, shared):
     """Names of each `const` of columns in a Rust file; `shared` are those of columns.rs."""
@@ -335,16 +328,6 @@ class Parts(unittest.TestCase):
         self.assertEqual((found["p50"]["encoder_ms"], found["p50"]["prompt_ms"]), (2.0, 6.0))
         self.assertAlmostEqual(found["p99"]["encoder_ms"], 2.98, places=12)
         self.assertIsNone(found["p99"]["track_ms"])
-
-    def test_a_verdict_names_what_is_wrong(self):
-        codes = lambda v: (v["judgement"], [f["code"] for f in v["findings"]])
-        steady = [99.0] * 18 + [10.05, 9.95] * 60
-        self.assertEqual(codes(verdict.judge(steady, [], False, None, 0)), ("valid", []))
-        self.assertEqual(codes(verdict.judge(steady, [], True, None, 0)), ("valid", ["unwatched"]))
-        self.assertEqual(codes(verdict.judge(steady, [], False, None, 2)), ("invalid", ["compiled_inside"]))
-        self.assertEqual(codes(verdict.judge(steady[:37], [], False, None, 0)), ("unjudged", ["few_frames"]))
-        slower = steady[:78] + [11.0] * 60
-        self.assertIn("drift", codes(verdict.judge(slower, [], False, None, 0))[1])
 
     def test_sensors_fold_into_one_record(self):
         reading = lambda w, clock, limits: {"power_w": w, "sm_clock_mhz": clock, "limits": limits}

@@ -18,6 +18,8 @@ THRESHOLDS = {
     "clock_drift": 0.05,
     "explained": 0.90,
     "readings": 3,
+    "sustained_seconds": 10.0,
+    "sustained_readings": 50,
 }
 WEIGHTS = ("fault", "gap", "note")
 _SETTINGS = {"clocks_setting", "display_setting"}
@@ -26,23 +28,24 @@ _SETTINGS = {"clocks_setting", "display_setting"}
 def judge(latencies, residues, on_gpu, observed, graphs_made, exchange=None):
     """The verdict of a pass: latencies and unexplained parts of all its frames, ms. `exchange` is
     what makes it no measurement at all."""
-    t, found = THRESHOLDS, []
+    t, found, of_frames = THRESHOLDS, [], []
 
-    def add(weight, code, sentence):
-        found.append({"code": code, "sentence": sentence, "weight": weight})
+    def add(weight, code, sentence, to=found):
+        to.append({"code": code, "sentence": sentence, "weight": weight})
 
+    _steadiness(latencies[t["steady_from"] :], t, lambda *finding: add(*finding, to=of_frames))
     if exchange:
         found.append(exchange)
     if graphs_made:
         add("fault", "compiled_inside", f"torch.compile made {graphs_made} graphs during the pass; raise "
                                         f"--warmup-runs")
     if observed is not None:
-        _sensors(observed, t, add)
+        _sensors(observed, all(finding["weight"] == "note" for finding in of_frames), t, add)
     elif on_gpu:
         add("note", "unwatched", "no sensors of the GPU were read, so throttling would not have been seen")
     if residues and 1 - fmean(residues) / fmean(latencies) < t["explained"]:
         add("fault", "unexplained", f"{fmean(residues):.3f} ms of each frame lie outside its stages")
-    _steadiness(latencies[t["steady_from"] :], t, add)
+    found += of_frames
     found.sort(key=lambda finding: WEIGHTS.index(finding["weight"]))
     return {"judgement": _judgement(found), "findings": found}
 
@@ -52,13 +55,24 @@ def _judgement(findings):
     return {"fault": "invalid", "gap": "unjudged", "note": "valid"}[heaviest]
 
 
-def _sensors(seen, t, add):
+def _sensors(seen, is_steady, t, add):
     throttling = [word for word in seen["limits"] or [] if word not in _SETTINGS]
-    if throttling:
-        add("fault", "throttled", f"the clocks were held down ({'+'.join(throttling)}); remove the cause, "
-                                  f"measure again")
     low, high = seen["sm_clock_min_mhz"], seen["sm_clock_max_mhz"]
-    if low is not None and high and (high - low) / high > t["clock_drift"]:
+    sustained = throttling == ["power_cap"] and is_steady
+    sustained = sustained and seen["seconds"] >= t["sustained_seconds"]
+    sustained = sustained and seen["readings"] >= max(t["readings"], t["sustained_readings"])
+    if sustained:
+        watts = seen["power_mean_w"]
+        power = "" if watts is None else f", {watts:.0f} W on average"
+        clock = "" if None in (low, high) else f", the SM clock at {low:.0f} to {high:.0f} MHz"
+        add("note", "power_limited", f"the GPU reached its power limit (power_cap) in a pass of "
+                                     f"{seen['seconds']:.1f} s{power}{clock}; the speed is the one that it "
+                                     f"sustains at this limit, and at no other, so quote the limit with it")
+    elif throttling:
+        longer = f", or a steady pass of at least {t['sustained_seconds']:.0f} s, whose speed at the limit counts"
+        add("fault", "throttled", f"the clocks were held down ({'+'.join(throttling)}); remove the cause, "
+                                  f"measure again{longer if throttling == ['power_cap'] else ''}")
+    if not sustained and low is not None and high and (high - low) / high > t["clock_drift"]:
         add("fault", "clock_drift", f"the SM clock moved between {low:.0f} and {high:.0f} MHz; lock it or "
                                     f"warm up longer")
     if seen["other_processes"]:

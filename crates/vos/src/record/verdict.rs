@@ -79,6 +79,13 @@ impl Verdict {
         (!told.is_empty()).then(|| told.join("; "))
     }
 
+    /// Whether a text of [`Self::reason`] has a finding with this code.
+    pub fn reason_has(reason: &str, code: &str) -> bool {
+        let of_code =
+            |part: &str| part.strip_prefix(code).is_some_and(|rest| rest.starts_with(": "));
+        reason.split("; ").any(of_code)
+    }
+
     /// The passes of one object taken together: one INVALID pass spoils all, because its frames are
     /// in the numbers. Each code appears once, with the sentence of the first pass that has it.
     pub fn pool<'a>(passes: impl IntoIterator<Item = &'a Self>) -> Self {
@@ -121,7 +128,10 @@ mod tests {
         assert_eq!(judged(&[Weight::Note, Weight::Gap]).as_str(), "-");
         assert_eq!(judged(&[Weight::Gap, Weight::Fault]).as_str(), "INVALID");
         let verdict = Verdict::of(vec![finding("n", Weight::Note), finding("f", Weight::Fault)]);
-        assert_eq!(verdict.reason().as_deref(), Some("f: so it is; n: so it is"));
+        let reason = verdict.reason().unwrap();
+        assert_eq!(reason, "f: so it is; n: so it is");
+        let has = |code| Verdict::reason_has(&reason, code);
+        assert!(has("f") && has("n") && !has("so it is"));
         assert_eq!(Verdict::of(vec![]).reason(), None);
     }
 

@@ -12,10 +12,10 @@ mod rules;
 mod same_work;
 mod thresholds;
 
-pub use rules::{exchange, runner};
+pub use rules::{POWER_LIMITED, exchange, runner};
 pub use thresholds::{THRESHOLDS, Thresholds};
 
-use crate::record::{FrameTimes, Observed, Verdict};
+use crate::record::{FrameTimes, Observed, Verdict, Weight};
 
 /// What a pass is judged by.
 #[derive(Clone, Copy, Debug)]
@@ -38,16 +38,18 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     let limits = &THRESHOLDS;
     let steady = same_work::stretch(evidence.frames, limits.steady_from);
     let steady: Vec<f64> = steady.iter().map(|frame| frame.time.ms()).collect();
+    let steadiness = rules::steadiness(&steady, evidence, limits);
+    let is_steady = steadiness.iter().all(|found| found.weight == Weight::Note);
     let mut findings = Vec::new();
     match evidence.observed {
-        Some(observed) => findings.extend(rules::sensors(observed, limits)),
+        Some(observed) => findings.extend(rules::sensors(observed, is_steady, limits)),
         None if evidence.on_gpu => findings.push(rules::unwatched()),
         None => {}
     }
     if !evidence.overlapping {
         findings.extend(rules::unexplained(evidence.frames, limits));
     }
-    findings.extend(rules::steadiness(&steady, evidence, limits));
+    findings.extend(steadiness);
     Verdict::of(findings)
 }
 

@@ -321,6 +321,7 @@ fn the_documentation_shows_the_limits_in_force() {
         ("unexplained", percent(t.explained)),
         ("few_readings", format!("{} readings", t.readings)),
         ("throttled", "any reading".to_owned()),
+        (POWER_LIMITED, format!("{} s and {} readings", t.sustained_seconds, t.sustained_readings)),
         ("other_process", "any reading".to_owned()),
         ("unwatched", "no sensors".to_owned()),
     ] {
@@ -329,3 +330,5 @@ fn the_documentation_shows_the_limits_in_force() {
         assert!(row.contains(&limit), "{row:?} lacks {limit:?}");
     }
 }
+
+mod power_limit;

@@ -33,6 +33,12 @@ pub struct Thresholds {
     pub explained: f64,
     /// Readings of the sensors below which throttling may have been missed.
     pub readings: usize,
+    /// Length of the observation, s, from which on a steady pass at the power limit shows the speed
+    /// that the GPU sustains there. A shorter pass may have run on clocks that were about to fall.
+    pub sustained_seconds: f64,
+    /// Readings of the sensors in such a pass: half of those that 10 s have at the usual period of
+    /// 100 ms. With fewer, another limit beside the power's may have been missed.
+    pub sustained_readings: usize,
 }
 
 /// The limits in force.
@@ -48,4 +54,6 @@ pub const THRESHOLDS: Thresholds = Thresholds {
     clock_drift: 0.05,
     explained: 0.90,
     readings: 3,
+    sustained_seconds: 10.0,
+    sustained_readings: 50,
 };
