@@ -22,6 +22,9 @@ mod measure;
 /// Held to the original code at a side's own precision.
 #[path = "compare/original.rs"]
 mod original;
+/// Sides that are at their power limit all the time.
+#[path = "compare/power_limit.rs"]
+mod power_limit;
 /// The real PyTorch runner, where PyTorch is installed.
 #[path = "compare/pytorch.rs"]
 mod pytorch;

@@ -3,13 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::shared::{edit_passes, edit_sidecar, json as read, run};
 use crate::support::{bench, copy, segtrt, synth};
 
 /// Every frame takes `ms`, in the tracking step; those of a disturbance three times as long.
-fn with_times(run: &Path, ms: f64, disturbed: bool) {
+pub fn with_times(run: &Path, ms: f64, disturbed: bool) {
     edit_sidecar(run, |sidecar| sidecar["environment"]["build"] = "release".into());
     edit_passes(run, |pass| {
         for (name, times) in pass["frame_times"].as_object_mut().unwrap() {
@@ -24,36 +24,49 @@ fn with_times(run: &Path, ms: f64, disturbed: bool) {
     });
 }
 
+/// The ratio, and what was said, of three rounds of two sides.
+/// `edit` gets side, round and folder of each copy of `run_of`.
+pub fn compared(
+    (split, run_of): (&Path, &Path),
+    in_turn: bool,
+    edit: impl Fn(usize, usize, &Path),
+) -> (Value, String) {
+    let out = tempfile::tempdir().unwrap();
+    let mut runs = Vec::new();
+    for (side, name) in ["fast", "slow"].into_iter().enumerate() {
+        for round in 0..3 {
+            let folder = format!("{name}_{round}");
+            copy(run_of, &out.path().join(&folder));
+            edit(side, round, &out.path().join(&folder));
+            let began = if in_turn { 20 * round + 10 * side } else { 10 * round + 30 * side };
+            runs.push(json!({"model": "edgetam_mini_points", "side": name, "round": round + 1, "folder": folder,
+                "started_unix_s": began, "ended_unix_s": began + 9, "waiting": 0}));
+        }
+    }
+    // As they were noted: in the order in which they ended.
+    runs.sort_by_key(|run| run["started_unix_s"].as_u64());
+    let measured = json!({"format": "segtrt comparison 1", "configuration": {}, "side_settings": {},
+        "sides": ["fast", "slow"], "reference": "fast", "runs": runs, "missing": []});
+    fs::write(out.path().join("measured.json"), measured.to_string()).unwrap();
+    let mut command = segtrt();
+    command.args(["compare", "--split-dir"]).arg(split).arg("--runs").arg(out.path());
+    let said = run(command.arg("--out-dir").arg(out.path().join("cmp")));
+    assert_eq!(said.code, 0, "{}", said.err);
+    let found = read(&out.path().join("cmp/comparison.json"));
+    (found["models"][0]["ratios"][0].clone(), said.out)
+}
+
 #[test]
 fn of_passes_that_were_disturbed_a_bound_is_left() {
     let dir = tempfile::tempdir().unwrap();
     let (split, long) = (synth(dir.path(), 1, 1, 44), dir.path().join("long"));
     bench(&split, &long).arg("--save-masks").assert().success();
-    let compared = |slow: [(f64, bool); 3], in_turn: bool| {
-        let out = tempfile::tempdir().unwrap();
+    let compared = |slow: [(f64, bool); 3], in_turn| {
         let calm = [(10.0, false), (10.0, false), (10.5, false)];
-        let mut runs = Vec::new();
-        for (side, (name, rounds)) in [("fast", calm), ("slow", slow)].into_iter().enumerate() {
-            for (round, (ms, disturbed)) in rounds.into_iter().enumerate() {
-                let folder = format!("{name}_{round}");
-                copy(&long, &out.path().join(&folder));
-                with_times(&out.path().join(&folder), ms, disturbed);
-                let began = if in_turn { 20 * round + 10 * side } else { 10 * round + 30 * side };
-                runs.push(json!({"model": "edgetam_mini_points", "side": name, "round": round + 1, "folder": folder,
-                    "started_unix_s": began, "ended_unix_s": began + 9, "waiting": 0}));
-            }
-        }
-        // As they were noted: in the order in which they ended.
-        runs.sort_by_key(|run| run["started_unix_s"].as_u64());
-        let measured = json!({"format": "segtrt comparison 1", "configuration": {}, "side_settings": {},
-            "sides": ["fast", "slow"], "reference": "fast", "runs": runs, "missing": []});
-        fs::write(out.path().join("measured.json"), measured.to_string()).unwrap();
-        let mut command = segtrt();
-        command.args(["compare", "--split-dir"]).arg(&split).arg("--runs").arg(out.path());
-        let said = run(command.arg("--out-dir").arg(out.path().join("cmp")));
-        assert_eq!(said.code, 0, "{}", said.err);
-        let found = read(&out.path().join("cmp/comparison.json"));
-        (found["models"][0]["ratios"][0].clone(), said.out)
+        compared((&split, &long), in_turn, |side, round, run| {
+            let (ms, disturbed) = [calm, slow][side][round];
+            with_times(run, ms, disturbed);
+        })
     };
     let disturbed = [(30.0, true), (31.5, false), (33.0, true)];
     let (ratio, said) = compared(disturbed, true);

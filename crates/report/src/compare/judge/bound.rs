@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use super::side_results::SideResults;
 use super::validity;
 use vos::record::{ObjectKey, Verdict, Weight};
+use vos::verdict::POWER_LIMITED;
 
 /// Codes that a pair's verdict may have: frames came late, now and then or for a whole round. Lower
 /// clocks or another device slow every pass alike.
@@ -22,8 +23,10 @@ const LATE: [&str; 3] = ["unsteady", "drift", "rounds_differ"];
 /// Codes that the subject alone may have: its clocks were lowered.
 const SLOWED: [&str; 2] = ["throttled", "clock_drift"];
 
-/// Codes that the baseline may not have, even as notes: its clocks may have been lowered unseen.
-const BLIND: [&str; 2] = ["unwatched", "few_readings"];
+/// Codes that the baseline may not have, even as notes: its clocks were lowered, or may have been
+/// unseen. Its least times at a power limit are longer than without one, which would raise the
+/// bound.
+const BLIND: [&str; 3] = ["unwatched", "few_readings", POWER_LIMITED];
 
 /// The code that a pair may not have, even as a note: rounds measured at different times may differ
 /// for any reason.
@@ -156,6 +159,9 @@ mod tests {
         for blind in BLIND {
             assert!(!is_due(&late, &verdict(&[(blind, Weight::Note)])), "{blind}");
         }
+        // The subject's own power limit only lowers the bound, and asks for none by itself.
+        let limited = (POWER_LIMITED, Weight::Note);
+        assert!(due(&[("unsteady", Weight::Fault), limited]) && !due(&[limited]));
         for slowed in SLOWED {
             let held_down = verdict(&[(slowed, Weight::Fault)]);
             assert!(is_due(&held_down, &quiet), "{slowed} in the subject");

@@ -8,6 +8,7 @@ are the same, [`validity`] judges the times. Only a side with proven masks shows
 mod agreement;
 mod bootstrap;
 mod bound;
+mod clocks;
 mod equality;
 mod evidence;
 mod flips;
@@ -99,6 +100,8 @@ pub fn judge(request: &Request<'_>) -> Result<Comparison> {
                 "steady_batches": THRESHOLDS.steady_batches,
                 "spread": THRESHOLDS.spread, "drift": THRESHOLDS.drift, "clock_drift": THRESHOLDS.clock_drift,
                 "explained": THRESHOLDS.explained,
+                "sustained_seconds": THRESHOLDS.sustained_seconds,
+                "sustained_readings": THRESHOLDS.sustained_readings,
             },
             "bootstrap": {"replicates": REPLICATES, "confidence": CONFIDENCE, "seed": SEED},
         }),

@@ -8,20 +8,22 @@ rules hold for both sides.
 use std::collections::BTreeMap;
 
 use super::bootstrap::Interval;
+use super::clocks::{self, Clocks};
 use super::side_results::{ModelRound, SideResults};
 use super::speed::Speed;
 use crate::compare::runs::PassRecord;
 use crate::compare::thresholds::SPEED;
-use vos::record::{Finding, Observed, Verdict, Weight};
+use vos::record::{Finding, Limit, Observed, Verdict, Weight};
 use vos::stats;
-use vos::verdict::{self, Evidence};
+use vos::verdict::{self, Evidence, POWER_LIMITED};
 
 /// The rule that the stages of a pass must add up to its latencies.
 const UNEXPLAINED: &str = "unexplained";
 
 /// Rules that are applied here to the raw times; the writer's findings for them are dropped.
-const RULES: [&str; 11] = [
+const RULES: [&str; 12] = [
     "throttled",
+    POWER_LIMITED,
     "clock_drift",
     "other_process",
     "unsteady",
@@ -189,7 +191,7 @@ pub(super) fn of_pair(
     let mut findings: Vec<Finding> =
         [left, right].iter().flat_map(|v| v.findings.clone()).collect();
     findings.extend(other_machine(a, b));
-    findings.extend(clocks_apart(a, b));
+    findings.extend(clocks(a).zip(clocks(b)).and_then(|(x, y)| clocks::apart(&x, &y)));
     findings.extend(other_fidelity(a, b));
     findings.extend(width(ratio, interval));
     let clips = a.rounds.first().map_or(0, |round| {
@@ -244,23 +246,25 @@ fn other_fidelity(a: &SideResults<'_>, b: &SideResults<'_>) -> Option<Finding> {
     })
 }
 
-fn clocks_apart(a: &SideResults<'_>, b: &SideResults<'_>) -> Option<Finding> {
-    let mean = |c: &SideResults<'_>| {
-        let clocks = c.passes().filter_map(|(_, pass)| pass.observed?.sm_clock_mean_mhz);
-        stats::mean(&clocks.collect::<Vec<_>>())
+/// The clocks of a side; `None` if no sensor told them.
+fn clocks<'a>(side: &SideResults<'a>) -> Option<Clocks<'a>> {
+    let clocks = side.passes().filter_map(|(_, pass)| pass.observed?.sm_clock_mean_mhz);
+    let is_limited = |(round, pass): (&ModelRound<'_>, &PassRecord)| {
+        of_pass(side, round, pass).iter().any(|found| found.code == POWER_LIMITED)
     };
-    let (x, y) = (mean(a)?, mean(b)?);
-    let gap = (x - y).abs() / x.max(y);
-    (gap > SPEED.clock_gap).then(|| {
-        let sentence = format!(
-            "the mean SM clock was {x:.0} MHz for {} and {y:.0} MHz for {}, {:.0} % apart, the \
-             limit is {:.0} %; lock it (nvidia-smi -lgc)",
-            a.name,
-            b.name,
-            percent(gap),
-            percent(SPEED.clock_gap)
-        );
-        finding(Weight::Fault, "clocks_apart", sentence)
+    let is_set = |pass: &PassRecord| {
+        let limits = pass.observed.and_then(|seen| seen.limits);
+        limits.is_some_and(|limits| limits.iter().any(|limit| limit == Limit::ClocksSetting))
+    };
+    let limit = |round: &ModelRound<'_>| {
+        round.folder.environment.get("gpu")?.get("power_limit_w")?.as_f64()
+    };
+    Some(Clocks {
+        name: side.name,
+        mean_mhz: stats::mean(&clocks.collect::<Vec<_>>())?,
+        power_limited: side.passes().all(is_limited),
+        clocks_set: side.passes().any(|(_, pass)| is_set(pass)),
+        power_limits_w: side.rounds.iter().filter_map(limit).collect(),
     })
 }
 

@@ -1,0 +1,107 @@
+/*!
+Whether two sides ran at the same clocks.
+
+Clocks that differ by chance falsify a ratio. A side that is at its power limit all the time has
+lower clocks by its own power: they are a part of its speed, whenever it is measured.
+*/
+
+use crate::compare::thresholds::SPEED;
+use vos::record::{Finding, Weight};
+
+/// The clocks of one side.
+#[derive(Clone, Debug)]
+pub(super) struct Clocks<'a> {
+    /// Name of the side.
+    pub name: &'a str,
+    /// Mean SM clock over all passes, MHz.
+    pub mean_mhz: f64,
+    /// Every pass has the speed that the GPU sustains at its power limit.
+    pub power_limited: bool,
+    /// Someone had set lower clocks, by a reading of any pass.
+    pub clocks_set: bool,
+    /// The power limit of each round, W, where the driver tells it.
+    pub power_limits_w: Vec<f64>,
+}
+
+/// Clocks that are farther apart than allowed. It is a note if the lower one is its side's own.
+pub(super) fn apart(a: &Clocks<'_>, b: &Clocks<'_>) -> Option<Finding> {
+    let (low, high) = if a.mean_mhz < b.mean_mhz { (a, b) } else { (b, a) };
+    let gap = (high.mean_mhz - low.mean_mhz) / high.mean_mhz;
+    (gap > SPEED.clock_gap).then(|| {
+        let told = format!(
+            "the mean SM clock was {:.0} MHz for {} and {:.0} MHz for {}, {:.0} % apart",
+            a.mean_mhz,
+            a.name,
+            b.mean_mhz,
+            b.name,
+            100.0 * gap
+        );
+        let (weight, sentence) = match one_limit(low, high) {
+            // Clocks that were set for this side alone are nobody's own.
+            Some(limit) if low.power_limited && (high.clocks_set || !low.clocks_set) => (
+                Weight::Note,
+                format!(
+                    "{told}; {} reached its power limit in every pass, and its clock is the \
+                     one that it sustains there, so quote the ratio with this limit{limit}",
+                    low.name
+                ),
+            ),
+            _ => (
+                Weight::Fault,
+                format!(
+                    "{told}, the limit is {:.0} %; lock it (nvidia-smi -lgc)",
+                    100.0 * SPEED.clock_gap
+                ),
+            ),
+        };
+        Finding { code: "clocks_apart".to_owned(), sentence, weight }
+    })
+}
+
+/// The power limit as a part of a sentence, empty if no driver told it; `None` if limits differ:
+/// then the lower clock may be the lower limit's, and not the side's own.
+fn one_limit(a: &Clocks<'_>, b: &Clocks<'_>) -> Option<String> {
+    let mut limits = a.power_limits_w.iter().chain(&b.power_limits_w);
+    match limits.next() {
+        None => Some(String::new()),
+        Some(first) => limits.all(|limit| limit == first).then(|| format!(" ({first:.0} W)")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lower_clock_is_a_sides_own_only_at_its_power_limit() {
+        let clocks = |name, mean_mhz, power_limited, clocks_set, limit: f64| Clocks {
+            name,
+            mean_mhz,
+            power_limited,
+            clocks_set,
+            power_limits_w: vec![limit; 3],
+        };
+        let fast = |limited, set| clocks("fast", 1900.0, limited, set, 700.0);
+        let slow = |limited, set, limit| clocks("slow", 1700.0, limited, set, limit);
+        for (a, b, weight) in [
+            (fast(false, false), slow(false, false, 700.0), Weight::Fault),
+            (fast(true, false), slow(false, false, 700.0), Weight::Fault),
+            (fast(false, false), slow(true, false, 700.0), Weight::Note),
+            (fast(false, false), slow(true, false, 500.0), Weight::Fault),
+            (fast(false, false), slow(true, true, 700.0), Weight::Fault),
+            (fast(false, true), slow(true, true, 700.0), Weight::Note),
+        ] {
+            let found = apart(&a, &b).unwrap();
+            assert_eq!(
+                (found.weight, apart(&b, &a).unwrap().weight),
+                (weight, weight),
+                "{found:?}"
+            );
+            let told = "was 1900 MHz for fast and 1700 MHz for slow, 11 % apart";
+            assert!(found.sentence.contains(told), "{found:?}");
+            assert_eq!(found.sentence.ends_with("(700 W)"), weight == Weight::Note);
+        }
+        let near = clocks("near", 1810.0, false, false, 700.0);
+        assert!(apart(&fast(false, false), &near).is_none());
+    }
+}
