@@ -115,6 +115,17 @@ fn the_same_run_passes_and_a_slower_one_fails_with_a_table() {
 }
 
 #[test]
+fn a_run_at_the_power_limit_is_told_of() {
+    let place = Place::new();
+    place.edit("profile_summary.csv", |text| {
+        text.replace("few_frames: ", "power_limited: so it was; few_frames: ")
+    });
+    let assert = place.command(&["check", "b"]).assert().success();
+    let told = "passes of the run are at the GPU's power limit";
+    assert.stderr(contains(told).and(contains("of the baseline are").not()));
+}
+
+#[test]
 fn a_slowdown_within_the_spread_is_told_and_fails_only_strictly() {
     let place = Place::new();
     // One pass four times as slow, the other as it was: the medians differ, the ranges touch.

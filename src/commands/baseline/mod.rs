@@ -143,6 +143,15 @@ pub(super) fn warn_of(run: &RunSummary, which: &str) {
             are(invalid)
         );
     }
+    let at_limit = run.power_limited();
+    if at_limit > 0 {
+        log::warn!(
+            "{at_limit} of {} of {which} {} at the GPU's power limit (power_limited): quote the \
+             limit with the speed",
+            counted(passes, "pass"),
+            are(at_limit)
+        );
+    }
     if run.unmeasured() > 0 {
         log::warn!("{which}: {} without a measured pass", counted(run.unmeasured(), "object"));
     }

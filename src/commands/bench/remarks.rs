@@ -1,5 +1,6 @@
 /*!
-Remarks below the table of a bench: INVALID rows, short rows, and time outside the stages.
+Remarks below the table of a bench: INVALID rows, short rows, rows at the power limit, and time
+outside the stages.
 */
 
 use std::collections::BTreeMap;
@@ -8,6 +9,7 @@ use super::source_targets;
 use host::{are, counted};
 use vos::record::{DecodeLoad, Judgement, SummaryRecord, Weight};
 use vos::stats;
+use vos::verdict::POWER_LIMITED;
 
 /// A residue above this share of the latency gets a remark.
 const RESIDUE: f64 = 0.10;
@@ -23,7 +25,7 @@ pub fn remarks<'a>(rows: impl Iterator<Item = &'a SummaryRecord>) -> Vec<String>
         }
     }
     let lines = |(model, rows): &(&str, Vec<&SummaryRecord>)| {
-        [invalid(rows), unjudged(rows), residue(rows), lanes(rows)]
+        [invalid(rows), unjudged(rows), power_limited(rows), residue(rows), lanes(rows)]
             .into_iter()
             .flatten()
             .chain(source_targets::remarks(rows))
@@ -69,6 +71,18 @@ fn unjudged(rows: &[&SummaryRecord]) -> Option<String> {
     let all = counted(all, "row");
     let are = are(count);
     Some(format!("{count} of {all} {are} too short to judge; the first: {}", said.sentence))
+}
+
+/// VALID rows whose speed must not be quoted without the power limit.
+fn power_limited(rows: &[&SummaryRecord]) -> Option<String> {
+    let valid = judged(rows, Judgement::Valid);
+    let findings = |row: &&SummaryRecord| {
+        row.pooled.verdict.findings.iter().find(|found| found.code == POWER_LIMITED).cloned()
+    };
+    let found: Vec<_> = valid.iter().filter_map(findings).collect();
+    let first = &found.first()?.sentence;
+    let (count, all) = (found.len(), counted(rows.len(), "row"));
+    Some(format!("{count} of {all} {} at the power limit; the first: {first}", are(count)))
 }
 
 fn residue(rows: &[&SummaryRecord]) -> Option<String> {
@@ -162,11 +176,15 @@ mod tests {
             row("b", 9.9, &[("throttled", Weight::Fault), ("drift", Weight::Fault)]),
             row("a", 7.5, &[("few_frames", Weight::Gap)]),
             row("b", 9.9, &[]),
+            row("c", 9.9, &[(POWER_LIMITED, Weight::Note)]),
+            row("c", 9.9, &[(POWER_LIMITED, Weight::Note), ("drift", Weight::Fault)]),
         ];
         let expected = [
             "b: 2 of 3 rows are INVALID; drift (1): drift it was; throttled (2): throttled it was",
             "a: 1 of 1 row is too short to judge; the first: few_frames it was",
             "a: 2.500 ms of each frame, 25 %, are outside its stages",
+            "c: 1 of 2 rows is INVALID; drift (1): drift it was",
+            "c: 1 of 2 rows is at the power limit; the first: power_limited it was",
         ];
         assert_eq!(remarks(rows.iter()), expected);
         assert!(remarks([row("a", 9.9, &[])].iter()).is_empty());

@@ -215,6 +215,22 @@ fn hints_come_with_their_numbers() {
 }
 
 #[test]
+fn rows_that_the_board_sustains_at_its_power_limit_are_not_called_throttled() {
+    let capped = |video: &str, verdict: &str, reason: &str| {
+        let row = row(video, "m", 100.0, verdict).replace(",none,", ",power_cap,");
+        row.replace(&format!("{verdict},"), &format!("{verdict},{reason}"))
+    };
+    let sustained = capped("a", "VALID", "power_limited: over 12 s; outliers: 1 of 200");
+    // A row with a pass of each kind is not sustained.
+    let both = capped("b", "INVALID", "throttled: held down; power_limited: in another pass");
+    let report = report_of(&[("x", [HEAD, &sustained, &both].concat())], None);
+    let told = |hint: &Hint| format!("{}: {}", hint.code, hint.evidence);
+    let hints: Vec<String> = report.hints.iter().map(told).collect();
+    let bound = "power-bound: sustained at the limit in 1 rows of 2";
+    assert_eq!(hints, ["throttled: power_cap in 1 rows of 2", bound]);
+}
+
+#[test]
 fn host_and_decoding_are_blamed_where_the_numbers_say_so() {
     let head = "video,object,model,frames,fps,status,verdict,mode,gpu_ms,encoder_ms,upload_ms,download_ms,decode_ms\n";
     let rows = format!("{head}a,0,m,50,100,ok,VALID,latency,6.0,5.0,2.0,0.5,12.0\n");

@@ -15,7 +15,8 @@ use super::platforms::PlaceKind;
 use super::stat::{Stat, stat};
 use super::{bandwidth, clip_sizes, frames, memory, reasons, stages};
 use crate::input::{RecordedPass, ResultRow, RunSource, TEXT_COLUMNS, Validity};
-use vos::record::Mode;
+use vos::record::{Mode, Verdict};
+use vos::verdict::POWER_LIMITED;
 
 /// Numeric columns that are not measurements.
 const NO_MEASUREMENTS: [&str; 12] = [
@@ -184,8 +185,15 @@ fn group(key: Key, name: String, platform: String, members: &Members<'_>) -> Gro
         stats,
         observed_max,
         throttle,
+        power_limited: rows.iter().filter(|row| is_power_limited(row)).count(),
         throttle_rows: words.len(),
     }
+}
+
+/// Whether the power limit held a row's clocks down, and its speed counts at this limit.
+fn is_power_limited(row: &ResultRow) -> bool {
+    let has = |code| row.text("verdict_reason").is_some_and(|text| Verdict::reason_has(text, code));
+    row.validity() == Validity::Valid && has(POWER_LIMITED)
 }
 
 /// Clips and objects of the rows.

@@ -139,7 +139,10 @@ fn decoding(group: &Group) -> Option<Finding> {
 fn throttling(group: &Group) -> Option<Finding> {
     let limits = Limit::ALL.into_iter().filter(|limit| limit.is_throttling());
     let held = limits.filter_map(|limit| {
-        Some(format!("{} in {} rows", limit.word(), group.throttle.get(limit.word())?))
+        // Rows that the board sustains at its power limit have a hint of their own.
+        let own = if limit == Limit::PowerCap { group.power_limited } else { 0 };
+        let rows = group.throttle.get(limit.word())?.checked_sub(own).filter(|rows| *rows > 0)?;
+        Some(format!("{} in {rows} rows", limit.word()))
     });
     let held = held.collect::<Vec<_>>().join(", ");
     (!held.is_empty()).then(|| {
@@ -166,12 +169,19 @@ fn clock(group: &Group) -> Option<Finding> {
 }
 
 fn power(group: &Group) -> Option<Finding> {
-    let (power, limit) = group.mean("power_w").zip(group.gpu_facts.get("power_limit_w"))?;
-    (power > POWER_SHARE * limit).then(|| {
+    let power = group.mean("power_w").zip(group.gpu_facts.get("power_limit_w"));
+    let near = power.is_some_and(|(power, limit)| power > POWER_SHARE * limit);
+    let sustained = group.power_limited;
+    (near || sustained > 0).then(|| {
+        let watts = power.map(|(power, limit)| format!("{power:.0} W of {limit:.0} W"));
+        let rows = (sustained > 0).then(|| {
+            format!("sustained at the limit in {sustained} rows of {}", group.counts.rows)
+        });
         (
             "power-bound",
-            "The board is at its power limit: more speed would need more power.",
-            format!("{power:.0} W of {limit:.0} W"),
+            "The board is at its power limit: more speed would need more power. Quote the limit \
+             with the speed.",
+            watts.into_iter().chain(rows).collect::<Vec<_>>().join(", "),
         )
     })
 }

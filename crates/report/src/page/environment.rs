@@ -115,7 +115,8 @@ pub fn reading() -> Part {
         (
             "VALID, INVALID",
             "Validity of the speed: throttling, changing clocks, other programs or unsteady frames \
-             make it INVALID. Such rows are struck through and never compared.",
+             make it INVALID. Such rows are struck through and never compared. A long steady pass \
+             at the power limit is VALID, at this limit only.",
         ),
         (
             "Masks same, as eager, MISMATCH",

@@ -11,6 +11,7 @@ use crate::content::Report;
 use crate::data::Group;
 use crate::figures::Figures;
 use crate::table::{Cell, Table};
+use vos::record::Limit;
 
 /// Columns that a sensor filled.
 const SENSORS: [&str; 6] = [
@@ -67,7 +68,12 @@ pub fn parts(report: &Report, figures: &Figures) -> Vec<Part> {
 }
 
 fn throttled(group: &Group) -> Cell {
-    let words = group.throttle.iter().map(|(word, rows)| format!("{word} in {rows} rows"));
+    let words = group.throttle.iter().map(|(word, rows)| match group.power_limited {
+        own if own > 0 && word == Limit::PowerCap.word() => {
+            format!("{word} in {rows} rows ({own} sustained)")
+        }
+        _ => format!("{word} in {rows} rows"),
+    });
     let words: Vec<String> = words.collect();
     match (words.is_empty(), group.throttle_rows) {
         (false, _) => Cell::text(words.join(", ")),

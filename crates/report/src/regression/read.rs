@@ -14,8 +14,9 @@ use serde_json::Value;
 use super::run::{ModelRun, ObjectRun, PassSummary, RunSummary};
 use super::sidecar::{Sidecar, TimedPass};
 use vos::files::profile_csv;
-use vos::record::{Judgement, Mode};
+use vos::record::{Judgement, Mode, Verdict};
 use vos::stats::{percentile_of_sorted, sorted};
+use vos::verdict::POWER_LIMITED;
 
 /// Columns that must agree between two runs, with the names that allow a difference.
 const CONDITIONS: [&str; 9] = [
@@ -243,6 +244,7 @@ fn pass(row: &ProfileRow, latencies: &[f64]) -> PassSummary {
         f: row.number("F"),
         jf: row.number("JandF"),
         invalid: row.text("verdict") == Judgement::Invalid.as_str(),
+        power_limited: Verdict::reason_has(row.text("verdict_reason"), POWER_LIMITED),
     }
 }
 

@@ -79,6 +79,9 @@ pub struct PassSummary {
     /// Its verdict is INVALID.
     #[serde(default)]
     pub invalid: bool,
+    /// Its speed is the one that the GPU sustains at its power limit.
+    #[serde(default)]
+    pub power_limited: bool,
 }
 
 impl RunSummary {
@@ -87,6 +90,12 @@ impl RunSummary {
         let objects = self.models.iter().flat_map(|model| &model.objects);
         let passes: Vec<_> = objects.flat_map(|object| &object.passes).collect();
         (passes.len(), passes.iter().filter(|pass| pass.invalid).count())
+    }
+
+    /// Number of passes whose speed is the one that the GPU sustains at its power limit.
+    pub fn power_limited(&self) -> usize {
+        let objects = self.models.iter().flat_map(|model| &model.objects);
+        objects.flat_map(|object| &object.passes).filter(|pass| pass.power_limited).count()
     }
 
     /// The models whose recorded passes are all INVALID: their speed is no basis for a judgement.
