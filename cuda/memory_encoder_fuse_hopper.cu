@@ -108,7 +108,7 @@ class HopperFuse {
     __device__ __forceinline__ void create_barrier() const {
         constexpr int STATISTICS_AT = STEPS + REFILLED, SPANS_AT = STATISTICS_AT + 1;
         static_assert(SPANS_AT + SPANS <= 32, "lanes");
-        if (lane >= SPANS_AT + SPANS) return;
+        bool mine = lane < SPANS_AT + SPANS;
         u32 bytes = lane < TAPS + PARTS ? SLOT : WEIGHT, arrivals = 1;
         if (lane >= SPANS_AT) {
             bool own = (lane - SPANS_AT) / GROUPS == (int)rank;  // its warps arrive; the peer's copy
@@ -118,9 +118,11 @@ class HopperFuse {
         } else if (lane >= STEPS) {
             bytes = 0, arrivals = FUSE_CLUSTER * GROUPS * 4;
         }
-        barrier_create(shared + FULL + lane * 8, (int)arrivals);
-        if (bytes != 0) barrier_expect(shared + FULL + lane * 8, bytes);
-        barriers_publish();
+        if (mine) barrier_create(shared + FULL + lane * 8, (int)arrivals);
+        // ptxas creates the barriers of all lanes in one loop. racecheck counts it as another lane's store.
+        warp_barrier();
+        if (mine && bytes != 0) barrier_expect(shared + FULL + lane * 8, bytes);
+        if (mine) barriers_publish();
     }
     __device__ __forceinline__ void load_weights(const FuseProblem& p, int step) const {
         const TensorMap* map = p.weight;
