@@ -284,6 +284,17 @@ fn what_leaves_a_process_sound_keeps_it() {
 }
 
 #[test]
+fn a_plan_that_gets_no_execution_context_is_no_plan() {
+    let Some(yard) = Yard::new() else { return };
+    let assert = yard.build("prompt,memory", "prompt:unusable").assert().code(1);
+    assert_eq!(rows(&assert)[0].2.as_deref(), Some("unusable"));
+    let advice = "build it with another --opt-level";
+    let error = "TensorRT cannot run its own plan of edgetam_mini_256_fp32 prompt";
+    assert.stderr(predicate::str::contains(error).and(predicate::str::contains(advice)));
+    assert!(!yard.folder().join("prompt.plan").exists() && yard.maker("memory").1 == 1);
+}
+
+#[test]
 fn several_jobs_have_a_process_each() {
     let Some(yard) = Yard::new() else { return };
     let graphs = "encoder,prompt,mask_prompt,memory";

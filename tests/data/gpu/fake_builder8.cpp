@@ -4,7 +4,7 @@
 // A plan is a text: "plan of GRAPH by process PID, number N of it"; where FAKE_TENSORRT_ONNXRUNTIME names ONNX Runtime's library, one that
 // fake_tensorrt8.cpp runs (fake_plan.hpp). A graph is known by its file's name, and FAKE_BUILD says how it
 // builds ("memory:kill,prompt:slow"): kill, as by a system without memory; oom and workspace, which fail in TensorRT's words; parse;
-// slow, which takes a minute; noise, which goes on printing from a thread of its own; with "later-" before it only in a process that has built a plan before. The encoder takes 256 MiB of the host and 4 MiB of the
+// unusable, whose plan gets no execution context; slow, which takes a minute; noise, which goes on printing from a thread of its own; with "later-" before it only in a process that has built a plan before. The encoder takes 256 MiB of the host and 4 MiB of the
 // device for a while, the others 1 MiB of the device. As in 8.6, kernels are loaded with the first builder and go with the last.
 // Where FAKE_EXIT is set, an ordinary end of the process waits for a minute, as destructors may for threads at work.
 #include <unistd.h>
@@ -81,6 +81,9 @@ struct Runtime : Inner {
     Allocator* allocator = nullptr;
 };
 struct Nothing : Inner {};
+struct Engine : Inner {
+    std::string graph;
+};
 struct Complaint : Inner {
     int32_t node = -1;
     static const Table table;
@@ -171,7 +174,7 @@ void* build(void* self, void* given, void* config) {
     if (how == "workspace") say(1, "Error Code 10: Internal Error (Could not find any implementation for node {x}.)");
     if (scratch == nullptr || !allocator->deallocate(scratch)) std::abort();
     if (how == "noise") std::thread(make_noise).detach();
-    if (!how.empty() && how != "slow" && how != "noise") return nullptr;
+    if (!how.empty() && how != "slow" && how != "noise" && how != "unusable") return nullptr;
     ++built;
     if (std::getenv("FAKE_TENSORRT_ONNXRUNTIME") != nullptr)
         return memory(plan_of(network->path, static_cast<Config*>(static_cast<Outer*>(config)->inner)->profiles));
@@ -184,7 +187,14 @@ void delete_builder(void* self) {
     if (--builders == 0) say(3, "kernels unloaded");
 }
 
-void* deserialize(void* self, const void*, size_t size, void*) {
+void* new_context(void* self) {
+    static const Table methods;
+    if (behaviour(static_cast<Engine*>(self)->graph) != "unusable") return make<Nothing>(methods);
+    say(1, "[graphContext.h::MyelinGraphContext::34] Error Code 1: Myelin (No Myelin Error exists)");
+    return nullptr;
+}
+
+void* deserialize(void* self, const void* plan, size_t size, void*) {
     static const Table inspector = Table().with<m::EngineInspector_getEngineInformation>([](void*, int32_t) {
         return "{\"Layers\": [\"one\"], \"Bindings\": []}";
     });
@@ -192,10 +202,16 @@ void* deserialize(void* self, const void*, size_t size, void*) {
         Table()
             .with<m::CudaEngine_getDeviceMemorySize>([](void*) { return static_cast<size_t>(4096); })
             .with<m::CudaEngine_getDeviceMemorySizeV2>([](void*) { return static_cast<int64_t>(4096); })
-            .with<m::CudaEngine_createEngineInspector>([](void*) -> void* { return make<Nothing>(inspector); });
+            .with<m::CudaEngine_createEngineInspector>([](void*) -> void* { return make<Nothing>(inspector); })
+            .with<m::CudaEngine_createExecutionContextWithoutDeviceMemory>(new_context)
+            .with<m::CudaEngine_createExecutionContextWithStrategy>([](void* self, int32_t) { return new_context(self); });
     auto* allocator = static_cast<Runtime*>(self)->allocator;
     if (!allocator->deallocate(allocator->allocate(size, 512, 0))) std::abort();
-    return make<Nothing>(methods);
+    Engine* engine;
+    Outer* outer = make(methods, engine);
+    const std::string text(static_cast<const char*>(plan), size), begin = "plan of ";
+    if (text.rfind(begin, 0) == 0) engine->graph = text.substr(begin.size(), text.find(' ', begin.size()) - begin.size());
+    return outer;
 }
 
 }  // namespace

@@ -18,6 +18,16 @@ impl Failure {
     pub fn other(error: impl Into<anyhow::Error>) -> Self {
         Self { kind: FailureKind::Other, error: error.into() }
     }
+
+    /// A plan of `what` for which TensorRT makes no execution context.
+    pub fn unusable(error: tensorrt::Error, what: &str) -> Self {
+        let kind = match error.is_out_of_memory() {
+            true => FailureKind::OutOfMemory,
+            false => FailureKind::Unusable,
+        };
+        let error = anyhow::Error::new(error);
+        Self { kind, error: error.context(format!("TensorRT cannot run its own plan of {what}")) }
+    }
 }
 
 impl From<tensorrt::Error> for Failure {
@@ -75,6 +85,7 @@ impl FailureKind {
                 "export the graph again with this version's onnx/export.py, which writes opset 17"
                     .to_owned()
             }
+            Self::Unusable => "build it with another --opt-level".to_owned(),
             Self::Disk => "check that the directory is writable and has that much space, or name \
                            another with --out"
                 .to_owned(),

@@ -85,6 +85,8 @@ pub enum FailureKind {
     WorkspaceTooSmall,
     /// TensorRT does not take the graph.
     Graph,
+    /// TensorRT built a plan that it cannot run.
+    Unusable,
     /// The plan could not be written.
     Disk,
     /// The child died.

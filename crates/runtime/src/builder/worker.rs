@@ -191,7 +191,7 @@ fn network(job: &BuildJob, builder: &Builder) -> Result<(Network, Option<Vec<Str
     Ok((network, Some(names)))
 }
 
-/// Opens the plan as a user would, for what only the engine knows.
+/// Opens the plan as a user would, for what only the engine knows, and whether it runs at all.
 fn look_inside(
     library: &Library,
     gpu: &Gpu,
@@ -203,6 +203,8 @@ fn look_inside(
     let engine = runtime.deserialize(plan.bytes(), &job.what)?;
     cost.weights_bytes = runtime.memory_use().map(|usage| usage.current);
     cost.context_bytes = engine.device_memory(None);
+    // TensorRT 8.6.0 built a plan of EdgeTAM at optimization level 0 and then made no context of it.
+    drop(engine.context_without_memory().map_err(|error| Failure::unusable(error, &job.what))?);
     let json = engine.layer_information()?;
     if let Some(log) = &job.log {
         let path = log.with_extension("layers.json");
