@@ -19,6 +19,7 @@ THRESHOLDS = {
     "explained": 0.90,
     "readings": 3,
     "sustained_seconds": 10.0,
+    "sustained_drift": 0.02,
     "sustained_readings": 50,
 }
 WEIGHTS = ("fault", "gap", "note")
@@ -40,7 +41,8 @@ def judge(latencies, residues, on_gpu, observed, graphs_made, exchange=None):
         add("fault", "compiled_inside", f"torch.compile made {graphs_made} graphs during the pass; raise "
                                         f"--warmup-runs")
     if observed is not None:
-        _sensors(observed, all(finding["weight"] == "note" for finding in of_frames), t, add)
+        is_steady = all(finding["weight"] == "note" for finding in of_frames)
+        _sensors(observed, latencies[t["steady_from"] :], is_steady, t, add)
     elif on_gpu:
         add("note", "unwatched", "no sensors of the GPU were read, so throttling would not have been seen")
     if residues and 1 - fmean(residues) / fmean(latencies) < t["explained"]:
@@ -55,21 +57,23 @@ def _judgement(findings):
     return {"fault": "invalid", "gap": "unjudged", "note": "valid"}[heaviest]
 
 
-def _sensors(seen, is_steady, t, add):
+def _sensors(seen, steady, is_steady, t, add):
     throttling = [word for word in seen["limits"] or [] if word not in _SETTINGS]
     low, high = seen["sm_clock_min_mhz"], seen["sm_clock_max_mhz"]
-    sustained = throttling == ["power_cap"] and is_steady
-    sustained = sustained and seen["seconds"] >= t["sustained_seconds"]
-    sustained = sustained and seen["readings"] >= max(t["readings"], t["sustained_readings"])
+    seconds = sum(steady) / 1e3
+    sustained = throttling == ["power_cap"] and is_steady and seconds >= t["sustained_seconds"]
+    sustained = sustained and seen["readings"] >= t["sustained_readings"] and _is_even(steady, t)
     if sustained:
         watts = seen["power_mean_w"]
         power = "" if watts is None else f", {watts:.0f} W on average"
         clock = "" if None in (low, high) else f", the SM clock at {low:.0f} to {high:.0f} MHz"
-        add("note", "power_limited", f"the GPU reached its power limit (power_cap) in a pass of "
-                                     f"{seen['seconds']:.1f} s{power}{clock}; the speed is the one that it "
-                                     f"sustains at this limit, and at no other, so quote the limit with it")
+        unseen = "; other processes could not be seen" if seen["other_processes"] is None else ""
+        add("note", "power_limited", f"the GPU reached its power limit (power_cap) in {seconds:.1f} s of "
+                                     f"steady frames{power}{clock}; the speed is the one that it sustains at "
+                                     f"this limit, and at no other, so quote the limit with it{unseen}")
     elif throttling:
-        longer = f", or a steady pass of at least {t['sustained_seconds']:.0f} s, whose speed at the limit counts"
+        longer = (f", or a pass with at least {t['sustained_seconds']:.0f} s of steady frames, whose speed at "
+                  f"the limit counts")
         add("fault", "throttled", f"the clocks were held down ({'+'.join(throttling)}); remove the cause, "
                                   f"measure again{longer if throttling == ['power_cap'] else ''}")
     if not sustained and low is not None and high and (high - low) / high > t["clock_drift"]:
@@ -80,6 +84,13 @@ def _sensors(seen, is_steady, t, add):
                                       f"stop them")
     if seen["readings"] < t["readings"]:
         add("note", "few_readings", f"the sensors were read {seen['readings']} times; run longer clips")
+
+
+def _is_even(steady, t):
+    """Whether faster clocks at the beginning made the pass hardly faster."""
+    quarter = -(-len(steady) // 4)
+    change = (fmean(steady[-quarter:]) - fmean(steady[:quarter])) / fmean(steady)
+    return abs(change) <= t["sustained_drift"]
 
 
 def _steadiness(steady, t, add):

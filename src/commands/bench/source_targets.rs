@@ -4,6 +4,7 @@ The report's targets for 1080p, 4K and stereo clips, as remarks below the table 
 
 use report::targets::Targets;
 use vos::record::{Judgement, Mode, SummaryRecord};
+use vos::verdict::POWER_LIMITED;
 
 /// One sentence for each target whose kind of clips was measured; empty for other clips.
 pub fn remarks(rows: &[&SummaryRecord]) -> Vec<String> {
@@ -35,8 +36,12 @@ pub fn remarks(rows: &[&SummaryRecord]) -> Vec<String> {
             (_, false) => "fail",
         };
         let decoding = if latency { ", decoding not included" } else { "" };
+        let is_limited = |row: &&SummaryRecord| {
+            row.pooled.verdict.findings.iter().any(|found| found.code == POWER_LIMITED)
+        };
+        let at_limit = if used.iter().any(is_limited) { ", at the power limit" } else { "" };
         let (name, limit) = (&target.name, target.limit());
-        Some(format!("target {name} {limit}: {outcome}, {fps:.2} FPS{decoding}"))
+        Some(format!("target {name} {limit}: {outcome}, {fps:.2} FPS{decoding}{at_limit}"))
     });
     told.collect()
 }

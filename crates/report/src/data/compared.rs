@@ -17,6 +17,7 @@ use vos::model_tag::ModelTag;
 use vos::prompt::PromptKind;
 use vos::record::{Finding, Judgement, Verdict, Weight};
 use vos::stats;
+use vos::verdict::POWER_LIMITED;
 
 /// One model of one comparison.
 #[derive(Clone, Debug, Serialize)]
@@ -83,6 +84,8 @@ pub struct ComparedSide {
     pub own: Judgement,
     /// Validity of the ratio, or of its own speed if it has no ratio.
     pub verdict: Judgement,
+    /// Its own speed is the one that the GPU sustains at its power limit.
+    pub power_limited: bool,
     /// Faults that make the verdict INVALID.
     pub faults: Vec<Finding>,
 }
@@ -113,11 +116,15 @@ impl ComparedSide {
         }
     }
 
-    /// The verdict in one word; for a side without proven masks the outcome.
+    /// The verdict in one word, and whether it holds at the power limit only; for a side without
+    /// proven masks the outcome.
     pub fn verdict_text(&self) -> String {
         match (self.outcome.is_proven(), self.verdict) {
             (false, _) => self.outcome.as_str().to_owned(),
             (true, Judgement::Unjudged) => "not judged".to_owned(),
+            (true, Judgement::Valid) if self.power_limited => {
+                format!("{} (power limit)", Judgement::Valid.as_str())
+            }
             (true, verdict) => verdict.as_str().to_owned(),
         }
     }
@@ -240,6 +247,7 @@ fn side(model: &ModelComparison, side: &SideReport, name: String, series: usize)
         jf: equality.and_then(|equality| Some(equality.scores?.jf)),
         jf_difference: equality.and_then(|equality| Some(equality.scores?.difference)),
         own: side.verdict.judgement,
+        power_limited: side.verdict.findings.iter().any(|found| found.code == POWER_LIMITED),
         verdict: verdict.judgement,
         faults: faults.cloned().collect(),
     }

@@ -100,8 +100,8 @@ pub struct Group {
     pub bandwidth: Bandwidth,
     /// Words of the column `throttle` with their number of rows, `none` omitted.
     pub throttle: BTreeMap<String, usize>,
-    /// VALID rows that were at the power limit all the time: their speed is the one that the board
-    /// sustains there.
+    /// VALID rows that reached the power limit: their speed is the one that the board sustains
+    /// there.
     pub power_limited: usize,
     /// Rows with a reading of the throttle sensor.
     pub throttle_rows: usize,

@@ -55,8 +55,9 @@ fn lacks_workspace(error: &tensorrt::Error) -> bool {
 }
 
 impl FailureKind {
-    /// Another process would fail in the same way. For other failures an earlier build of the
-    /// process may be the cause: memory that TensorRT keeps, or a CUDA context after an error.
+    /// Another process would fail in the same way. For other failures, [`Self::Unusable`] among
+    /// them, an earlier build of the process may be the cause: memory that TensorRT keeps, or a CUDA
+    /// context after an error.
     pub fn is_of_the_job(self) -> bool {
         matches!(self, Self::Graph | Self::Disk | Self::Stopped)
     }
@@ -85,7 +86,11 @@ impl FailureKind {
                 "export the graph again with this version's onnx/export.py, which writes opset 17"
                     .to_owned()
             }
-            Self::Unusable => "build it with another --opt-level".to_owned(),
+            Self::Unusable => {
+                "build it with another --opt-level; if memory is short, end other programs on the \
+                 GPU"
+                .to_owned()
+            }
             Self::Disk => "check that the directory is writable and has that much space, or name \
                            another with --out"
                 .to_owned(),

@@ -8,14 +8,16 @@ repairs a pass. All limits stand in [`THRESHOLDS`], and docs/reference/verdicts.
 table.
 */
 
+mod power_limit;
 mod rules;
 mod same_work;
 mod thresholds;
 
-pub use rules::{POWER_LIMITED, exchange, runner};
+pub use power_limit::POWER_LIMITED;
+pub use rules::{exchange, runner};
 pub use thresholds::{THRESHOLDS, Thresholds};
 
-use crate::record::{FrameTimes, Observed, Verdict, Weight};
+use crate::record::{FrameTimes, Observed, Verdict};
 
 /// What a pass is judged by.
 #[derive(Clone, Copy, Debug)]
@@ -33,16 +35,27 @@ pub struct Evidence<'a> {
     pub observed: Option<&'a Observed>,
 }
 
+/// The times of the frames that a pass is judged by, ms.
+fn steady_ms(frames: &[FrameTimes]) -> Vec<f64> {
+    let steady = same_work::stretch(frames, THRESHOLDS.steady_from);
+    steady.iter().map(|frame| frame.time.ms()).collect()
+}
+
+/// Whether the frames that a pass is judged by took long enough for its clocks to be those that the
+/// GPU holds.
+pub fn is_long(frames: &[FrameTimes]) -> bool {
+    steady_ms(frames).iter().sum::<f64>() / 1e3 >= THRESHOLDS.sustained_seconds
+}
+
 /// Judges a pass that has been measured.
 pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     let limits = &THRESHOLDS;
-    let steady = same_work::stretch(evidence.frames, limits.steady_from);
-    let steady: Vec<f64> = steady.iter().map(|frame| frame.time.ms()).collect();
+    let steady = steady_ms(evidence.frames);
     let steadiness = rules::steadiness(&steady, evidence, limits);
-    let is_steady = steadiness.iter().all(|found| found.weight == Weight::Note);
+    let held = power_limit::Held::of(&steady, &steadiness);
     let mut findings = Vec::new();
     match evidence.observed {
-        Some(observed) => findings.extend(rules::sensors(observed, is_steady, limits)),
+        Some(observed) => findings.extend(rules::sensors(observed, held, limits)),
         None if evidence.on_gpu => findings.push(rules::unwatched()),
         None => {}
     }

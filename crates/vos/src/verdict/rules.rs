@@ -2,20 +2,18 @@
 The rules, one function each: finding, limit and advice.
 */
 
+use super::power_limit::{self, Held};
 use super::{Evidence, Thresholds, same_work};
 use crate::record::Finding;
 use crate::record::Weight::{Fault, Gap, Note};
-use crate::record::{FrameTimes, Limit, Limits, Observed, Weight, mean_residue_ms};
+use crate::record::{FrameTimes, Limit, Observed, Weight, mean_residue_ms};
 use crate::stats;
 
-/// The code of a pass whose speed is the one that its GPU sustains at the power limit.
-pub const POWER_LIMITED: &str = "power_limited";
-
-fn finding(weight: Weight, code: &str, sentence: String) -> Finding {
+pub(super) fn finding(weight: Weight, code: &str, sentence: String) -> Finding {
     Finding { code: code.to_owned(), sentence, weight }
 }
 
-fn percent(part: f64) -> f64 {
+pub(super) fn percent(part: f64) -> f64 {
     100.0 * part
 }
 
@@ -52,12 +50,12 @@ pub fn runner(runner: &str) -> Finding {
     finding(Fault, "runner", sentence)
 }
 
-/// What the sensors speak against; `is_steady` if the frames' times are, by their own rules.
-pub(super) fn sensors(observed: &Observed, is_steady: bool, limits: &Thresholds) -> Vec<Finding> {
+/// What the sensors speak against.
+pub(super) fn sensors(observed: &Observed, held: Held, limits: &Thresholds) -> Vec<Finding> {
     // At the power limit clocks move with the load, and this movement is a part of the speed.
-    let clocks = match is_steady && is_sustained(observed, limits) {
-        true => [Some(power_limited(observed)), None],
-        false => [throttled(observed, limits), clock_drift(observed, limits)],
+    let clocks = match power_limit::is_sustained(observed, held, limits) {
+        true => [Some(power_limit::power_limited(observed, held)), None],
+        false => [throttled(observed, held, limits), clock_drift(observed, limits)],
     };
     [untold(observed)]
         .into_iter()
@@ -77,34 +75,7 @@ fn untold(observed: &Observed) -> Option<Finding> {
     })
 }
 
-/// Whether the power limit alone held the clocks down, for long enough to show what the GPU
-/// sustains at it.
-fn is_sustained(observed: &Observed, limits: &Thresholds) -> bool {
-    observed.limits.is_some_and(only_power)
-        && observed.seconds >= limits.sustained_seconds
-        && observed.readings >= limits.readings.max(limits.sustained_readings)
-}
-
-fn only_power(limits: Limits) -> bool {
-    limits.throttling() == Limits::of([Limit::PowerCap])
-}
-
-/// A board that is always at its power limit has no other speed in a long run.
-fn power_limited(observed: &Observed) -> Finding {
-    let power = observed
-        .power_mean_w
-        .map_or_else(String::new, |watts| format!(", {watts:.0} W on average"));
-    let sentence = format!(
-        "the GPU reached its power limit ({}) in a pass of {:.1} s{power}{}; the speed is the one \
-         that it sustains at this limit, and at no other, so quote the limit with it",
-        Limit::PowerCap.word(),
-        observed.seconds,
-        clocks(observed)
-    );
-    finding(Note, POWER_LIMITED, sentence)
-}
-
-fn throttled(observed: &Observed, limits: &Thresholds) -> Option<Finding> {
+fn throttled(observed: &Observed, held: Held, limits: &Thresholds) -> Option<Finding> {
     let found = observed.limits?.throttling();
     let advice: Vec<&str> = found.iter().filter_map(advice).collect();
     (!found.is_empty()).then(|| {
@@ -113,14 +84,14 @@ fn throttled(observed: &Observed, limits: &Thresholds) -> Option<Finding> {
             found.text(),
             clocks(observed),
             advice.join(", "),
-            longer(observed, limits).unwrap_or_default()
+            power_limit::lacks(observed, held, limits)
         );
         finding(Fault, "throttled", sentence)
     })
 }
 
 /// By how much the clocks were lowered, for whoever wonders what it may have cost.
-fn clocks(observed: &Observed) -> String {
+pub(super) fn clocks(observed: &Observed) -> String {
     match (observed.sm_clock_min_mhz, observed.sm_clock_max_mhz) {
         (Some(low), Some(high)) if low < high => {
             format!(", the SM clock at {low:.0} to {high:.0} MHz")
@@ -128,25 +99,6 @@ fn clocks(observed: &Observed) -> String {
         (Some(low), Some(_)) => format!(", the SM clock at {low:.0} MHz"),
         _ => String::new(),
     }
-}
-
-/// What a pass lacks to be [`power_limited`]. Frames that are not steady have a finding of their
-/// own.
-fn longer(observed: &Observed, limits: &Thresholds) -> Option<String> {
-    let (seconds, readings) = (limits.sustained_seconds, limits.sustained_readings);
-    if !observed.limits.is_some_and(only_power) || is_sustained(observed, limits) {
-        return None;
-    }
-    Some(match observed.seconds < seconds {
-        true => format!(
-            ", or measure a pass of at least {seconds:.0} s (a longer clip, or --repeat-clip), \
-             whose steady speed at the limit counts"
-        ),
-        false => format!(
-            ", or take at least {readings} readings of a pass (--telemetry-ms), whose steady speed \
-             at the limit counts then"
-        ),
-    })
 }
 
 /// What to do about a limit.

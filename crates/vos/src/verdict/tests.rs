@@ -321,7 +321,15 @@ fn the_documentation_shows_the_limits_in_force() {
         ("unexplained", percent(t.explained)),
         ("few_readings", format!("{} readings", t.readings)),
         ("throttled", "any reading".to_owned()),
-        (POWER_LIMITED, format!("{} s and {} readings", t.sustained_seconds, t.sustained_readings)),
+        (
+            POWER_LIMITED,
+            format!(
+                "{} s and {} readings, {}",
+                t.sustained_seconds,
+                t.sustained_readings,
+                percent(t.sustained_drift)
+            ),
+        ),
         ("other_process", "any reading".to_owned()),
         ("unwatched", "no sensors".to_owned()),
     ] {

@@ -33,9 +33,13 @@ pub struct Thresholds {
     pub explained: f64,
     /// Readings of the sensors below which throttling may have been missed.
     pub readings: usize,
-    /// Length of the observation, s, from which on a steady pass at the power limit shows the speed
-    /// that the GPU sustains there. A shorter pass may have run on clocks that were about to fall.
+    /// Length of the judged frames, s, from which on a steady pass at the power limit shows the
+    /// speed that the GPU sustains there. A shorter pass may have run on clocks that were about to
+    /// fall.
     pub sustained_seconds: f64,
+    /// Difference between the mean times of the last and first quarter of these frames, over the
+    /// mean of all: how much faster clocks at the beginning may have made the pass.
+    pub sustained_drift: f64,
     /// Readings of the sensors in such a pass: half of those that 10 s have at the usual period of
     /// 100 ms. With fewer, another limit beside the power's may have been missed.
     pub sustained_readings: usize,
@@ -55,5 +59,6 @@ pub const THRESHOLDS: Thresholds = Thresholds {
     explained: 0.90,
     readings: 3,
     sustained_seconds: 10.0,
+    sustained_drift: 0.02,
     sustained_readings: 50,
 };

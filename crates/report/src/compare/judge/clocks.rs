@@ -1,8 +1,9 @@
 /*!
 Whether two sides ran at the same clocks.
 
-Clocks that differ by chance falsify a ratio. A side that is at its power limit all the time has
-lower clocks by its own power: they are a part of its speed, whenever it is measured.
+Clocks that differ by chance falsify a ratio. A side that reaches the power limit in each long pass
+has lower clocks by its own power: they are a part of its speed, whenever it is measured. The other
+side must then have run as long, or it may have had clocks that it cannot hold.
 */
 
 use crate::compare::thresholds::SPEED;
@@ -17,10 +18,12 @@ pub(super) struct Clocks<'a> {
     pub mean_mhz: f64,
     /// Every pass has the speed that the GPU sustains at its power limit.
     pub power_limited: bool,
+    /// Every pass took as long as one at the power limit must.
+    pub long: bool,
     /// Someone had set lower clocks, by a reading of any pass.
     pub clocks_set: bool,
-    /// The power limit of each round, W, where the driver tells it.
-    pub power_limits_w: Vec<f64>,
+    /// The power limit of each round, W; `None`: the driver does not tell it.
+    pub power_limits_w: Vec<Option<f64>>,
 }
 
 /// Clocks that are farther apart than allowed. It is a note if the lower one is its side's own.
@@ -37,8 +40,8 @@ pub(super) fn apart(a: &Clocks<'_>, b: &Clocks<'_>) -> Option<Finding> {
             100.0 * gap
         );
         let (weight, sentence) = match one_limit(low, high) {
-            // Clocks that were set for this side alone are nobody's own.
-            Some(limit) if low.power_limited && (high.clocks_set || !low.clocks_set) => (
+            // Clocks that were set are nobody's own.
+            Some(limit) if low.power_limited && !low.clocks_set && high.long => (
                 Weight::Note,
                 format!(
                     "{told}; {} reached its power limit in every pass, and its clock is the \
@@ -58,14 +61,13 @@ pub(super) fn apart(a: &Clocks<'_>, b: &Clocks<'_>) -> Option<Finding> {
     })
 }
 
-/// The power limit as a part of a sentence, empty if no driver told it; `None` if limits differ:
-/// then the lower clock may be the lower limit's, and not the side's own.
+/// The power limit as a part of a sentence, empty if no driver told it; `None` if limits differ or
+/// only some are known: then the lower clock may be the lower limit's, and not the side's own.
 fn one_limit(a: &Clocks<'_>, b: &Clocks<'_>) -> Option<String> {
     let mut limits = a.power_limits_w.iter().chain(&b.power_limits_w);
-    match limits.next() {
-        None => Some(String::new()),
-        Some(first) => limits.all(|limit| limit == first).then(|| format!(" ({first:.0} W)")),
-    }
+    let first = limits.next()?;
+    let told = first.map_or_else(String::new, |limit| format!(" ({limit:.0} W)"));
+    limits.all(|limit| limit == first).then_some(told)
 }
 
 #[cfg(test)]
@@ -74,22 +76,27 @@ mod tests {
 
     #[test]
     fn a_lower_clock_is_a_sides_own_only_at_its_power_limit() {
-        let clocks = |name, mean_mhz, power_limited, clocks_set, limit: f64| Clocks {
+        let clocks = |name, mean_mhz, power_limited, limit: Option<f64>| Clocks {
             name,
             mean_mhz,
             power_limited,
-            clocks_set,
+            long: true,
+            clocks_set: false,
             power_limits_w: vec![limit; 3],
         };
-        let fast = |limited, set| clocks("fast", 1900.0, limited, set, 700.0);
-        let slow = |limited, set, limit| clocks("slow", 1700.0, limited, set, limit);
+        let fast = |limited| clocks("fast", 1900.0, limited, Some(700.0));
+        let slow = |limited, limit| clocks("slow", 1700.0, limited, limit);
+        let set = |side: Clocks<'static>| Clocks { clocks_set: true, ..side };
         for (a, b, weight) in [
-            (fast(false, false), slow(false, false, 700.0), Weight::Fault),
-            (fast(true, false), slow(false, false, 700.0), Weight::Fault),
-            (fast(false, false), slow(true, false, 700.0), Weight::Note),
-            (fast(false, false), slow(true, false, 500.0), Weight::Fault),
-            (fast(false, false), slow(true, true, 700.0), Weight::Fault),
-            (fast(false, true), slow(true, true, 700.0), Weight::Note),
+            (fast(false), slow(false, Some(700.0)), Weight::Fault),
+            (fast(true), slow(false, Some(700.0)), Weight::Fault),
+            (fast(false), slow(true, Some(700.0)), Weight::Note),
+            (fast(false), slow(true, Some(500.0)), Weight::Fault),
+            (fast(false), slow(true, None), Weight::Fault),
+            (fast(false), set(slow(true, Some(700.0))), Weight::Fault),
+            (set(fast(false)), set(slow(true, Some(700.0))), Weight::Fault),
+            (set(fast(false)), slow(true, Some(700.0)), Weight::Note),
+            (Clocks { long: false, ..fast(false) }, slow(true, Some(700.0)), Weight::Fault),
         ] {
             let found = apart(&a, &b).unwrap();
             assert_eq!(
@@ -101,7 +108,11 @@ mod tests {
             assert!(found.sentence.contains(told), "{found:?}");
             assert_eq!(found.sentence.ends_with("(700 W)"), weight == Weight::Note);
         }
-        let near = clocks("near", 1810.0, false, false, 700.0);
-        assert!(apart(&fast(false, false), &near).is_none());
+        let [a, b] = [("fast", 1900.0, false), ("slow", 1700.0, true)]
+            .map(|(name, mhz, limited)| clocks(name, mhz, limited, None));
+        let untold = apart(&a, &b).unwrap();
+        assert!(untold.weight == Weight::Note && untold.sentence.ends_with("this limit"));
+        let near = clocks("near", 1810.0, false, Some(700.0));
+        assert!(apart(&fast(false), &near).is_none());
     }
 }

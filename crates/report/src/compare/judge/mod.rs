@@ -101,6 +101,7 @@ pub fn judge(request: &Request<'_>) -> Result<Comparison> {
                 "spread": THRESHOLDS.spread, "drift": THRESHOLDS.drift, "clock_drift": THRESHOLDS.clock_drift,
                 "explained": THRESHOLDS.explained,
                 "sustained_seconds": THRESHOLDS.sustained_seconds,
+                "sustained_drift": THRESHOLDS.sustained_drift,
                 "sustained_readings": THRESHOLDS.sustained_readings,
             },
             "bootstrap": {"replicates": REPLICATES, "confidence": CONFIDENCE, "seed": SEED},

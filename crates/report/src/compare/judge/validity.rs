@@ -263,8 +263,9 @@ fn clocks<'a>(side: &SideResults<'a>) -> Option<Clocks<'a>> {
         name: side.name,
         mean_mhz: stats::mean(&clocks.collect::<Vec<_>>())?,
         power_limited: side.passes().all(is_limited),
+        long: side.passes().all(|(_, pass)| verdict::is_long(&pass.frames)),
         clocks_set: side.passes().any(|(_, pass)| is_set(pass)),
-        power_limits_w: side.rounds.iter().filter_map(limit).collect(),
+        power_limits_w: side.rounds.iter().map(limit).collect(),
     })
 }
 

@@ -12,6 +12,7 @@ use crate::compare::judge::result::Factor;
 use crate::compare::judge::side_results::SideResults;
 use crate::compare::sweep::{Axis, steps_before};
 use vos::record::Judgement;
+use vos::verdict::POWER_LIMITED;
 
 /// The rate of a point over that of another one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -63,10 +64,13 @@ pub(super) fn fill(axes: &[Axis], rows: &mut [SweepRow], cells: &[Option<Rounds>
         let (own, others) = (cells.get(at)?.as_ref()?, cells.get(other)?.as_ref()?);
         let ratio = bootstrap::ratio(own, others)?;
         let is_invalid = |at: usize| rows[at].verdict.judgement == Judgement::Invalid;
+        // A point with clocks that it may not hold is not compared with one at the power limit.
+        let is_limited =
+            |at: usize| rows[at].verdict.findings.iter().any(|found| found.code == POWER_LIMITED);
         Some(Gain {
             of: rows[other].combination.clone(),
             times: Factor { ratio, interval: bootstrap::interval(own, others) },
-            invalid: is_invalid(at) || is_invalid(other),
+            invalid: is_invalid(at) || is_invalid(other) || is_limited(at) != is_limited(other),
         })
     };
     let has_speed = |at: &usize| cells.get(*at).is_some_and(Option::is_some);
@@ -82,6 +86,7 @@ pub(super) fn fill(axes: &[Axis], rows: &mut [SweepRow], cells: &[Option<Rounds>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vos::record::{Finding, Verdict, Weight};
 
     fn cells(seconds: &[f64]) -> Option<Rounds> {
         Some(seconds.iter().map(|&seconds| vec![Cell { frames: 10.0, seconds }]).collect())
@@ -104,5 +109,21 @@ mod tests {
         assert_eq!(shown[1], ["1 2.000 ± 0.000 ×", "1 2.000 ± 0.000 ×"]);
         assert_eq!(shown[2], ["-", "-"]);
         assert_eq!(shown[3], ["2 (2.000 ± 0.000 ×)", "1 (4.000 ± 0.000 ×)"]);
+    }
+
+    #[test]
+    fn a_point_at_the_power_limit_has_a_gain_only_to_one_that_is_there_too() {
+        let axes = ["lanes=1,2,4".parse::<Axis>().unwrap()];
+        let row = |name: &str| SweepRow { combination: name.to_owned(), ..SweepRow::default() };
+        let mut rows = ["1", "2", "4"].map(row);
+        for row in &mut rows[1..] {
+            let (code, sentence) = (POWER_LIMITED.to_owned(), String::new());
+            row.verdict = Verdict::of(vec![Finding { code, sentence, weight: Weight::Note }]);
+        }
+        fill(&axes, &mut rows, &[cells(&[4.0]), cells(&[2.0]), cells(&[1.0])]);
+        let invalid = |gain: &Option<Gain>| gain.as_ref().map(|gain| gain.invalid);
+        assert_eq!(invalid(&rows[1].gain_to_previous), Some(true));
+        let [last, first] = [&rows[2].gain_to_previous, &rows[2].gain_to_first].map(invalid);
+        assert_eq!((last, first), (Some(false), Some(true)));
     }
 }
