@@ -119,7 +119,14 @@ fn notes(models: &[&ComparedModel], subject: &str) -> Vec<String> {
                 .to_owned(),
         );
     }
+    if sides().any(is_valid_at_limit) {
+        notes.push("*: at the power limit, and at this limit only.".to_owned());
+    }
     notes
+}
+
+fn is_valid_at_limit(side: &ComparedSide) -> bool {
+    side.power_limited && side.verdict == Judgement::Valid && side.speed.is_some()
 }
 
 fn row(model: &ComparedModel, side: &ComparedSide) -> ForestRow {
@@ -137,11 +144,15 @@ fn row(model: &ComparedModel, side: &ComparedSide) -> ForestRow {
         (None, _) => String::new(),
     };
     let iou = side.min_iou.filter(|_| side.name != model.reference).map(iou_format::frame);
-    let columns = [number, side.ratio_text(), iou.unwrap_or_default(), side.verdict_text()];
+    let mut columns = [number, side.ratio_text(), iou.unwrap_or_default(), side.verdict_text()];
     let told = ["FPS", "times", "lowest IoU", ""].iter().zip(&columns);
     let told = told.filter(|(_, text)| !text.is_empty());
     let told: Vec<String> =
         told.map(|(unit, text)| format!("{unit} {text}").trim().to_owned()).collect();
+    if is_valid_at_limit(side) {
+        // The column is narrow.
+        columns[3] = format!("{} *", side.verdict.as_str());
+    }
     ForestRow {
         name: side.name.clone(),
         series: side.series,
