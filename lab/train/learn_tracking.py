@@ -57,6 +57,8 @@ def parse():
                                                                   "Annotations_6fps")
     parser.add_argument("--seconds", type=float, default=120, help="time to learn (default 120); 0 writes "
                                                                    "the network as it is")
+    parser.add_argument("--steps", type=int, metavar="COUNT", help="learn for so many steps in place of "
+                                                                   "--seconds: also on a busy GPU")
     parser.add_argument("--frames", type=int, default=5, help="annotated frames of a step, the prompted "
                                                               "one included")
     parser.add_argument("--rate", type=float, default=3e-4, help="highest learning rate")
@@ -217,7 +219,7 @@ def decide(model, mask):
 
 
 def learn(args, model, found):
-    """Steps of a few frames of one clip each, until the time is up; returns how many."""
+    """Steps of a few frames of one clip each, until the time is up or all are done; how many."""
     taught = {name: p for name, p in model.named_parameters() if p.requires_grad}
     slow = [p for name, p in taught.items() if name.startswith(DECODER)]
     fast = [p for name, p in taught.items() if not name.startswith(DECODER)]
@@ -225,7 +227,11 @@ def learn(args, model, found):
     optimizer = torch.optim.AdamW(groups, lr=args.rate, betas=(0.9, 0.98), weight_decay=0.01)
     generator, recent = random.Random(0), []
     begin, step = time.monotonic(), 0
-    while (share := (time.monotonic() - begin) / args.seconds) < 1:
+
+    def done():
+        return step / args.steps if args.steps else (time.monotonic() - begin) / args.seconds
+
+    while (share := done()) < 1:
         for group in optimizer.param_groups:
             group["lr"] = group["part"] * args.rate * min(
                 1, (step + 1) / 30) * (0.5 + 0.5 * math.cos(math.pi * share))
@@ -299,7 +305,7 @@ def main():
     if "_get_pos_embed" in vars(trunk):
         positions_as_parameters(trunk)
     model = model.to(args.device).eval()
-    if args.seconds > 0:
+    if args.steps or args.seconds > 0:
         found = clips(args, model)
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(not name.startswith(FROZEN))

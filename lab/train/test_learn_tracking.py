@@ -58,7 +58,7 @@ class Deciding(unittest.TestCase):
     def setUp(self):
         self.model = network()
         self.clip = clip(self.model)
-        self.args = SimpleNamespace(model="edgetam_mini", imgsz=SIDE, device="cpu", rate=1e-3, frames=4)
+        self.args = SimpleNamespace(model="edgetam_mini", imgsz=SIDE, device="cpu", rate=1e-3, frames=4, steps=None)
 
     def answers(self):
         point = learn_tracking.click(self.clip.masks[0], random.Random(0), SIDE)
@@ -112,6 +112,9 @@ class Deciding(unittest.TestCase):
         begin = cost()
         self.args.seconds = 5
         self.assertGreater(learn_tracking.learn(self.args, self.model, [self.clip]), 3)
+        self.args.steps = 2
+        self.assertEqual(learn_tracking.learn(self.args, self.model, [self.clip]), 2, "whatever time it takes")
+        self.args.steps = None
         self.assertLess(cost(), begin)
         self.assertEqual({int(answer.ious.argmax()) for answer in self.answers()}, {before.best})
         self.assertEqual({name: value.shape for name, value in self.model.state_dict().items()}, names)
