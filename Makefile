@@ -54,7 +54,8 @@ test-export: $(TESTS_STAMP) $(NVRTC_STAMP) $(PTXAS_STAMP)
 	PYTHONPATH=$(VENV)/ptxas $(VENV)/bin/python scripts/resources.py --check
 
 test-lab: $(TESTS_STAMP) ## Tests of the team's own tools in lab/, which the program does not need.
-	python3 -m unittest discover -q -s lab/schedule
+	python3 -m unittest discover -q -s lab/measure
+	$(VENV)/bin/python -m unittest discover -q -s lab/sanitize
 	python3 -m unittest discover -q -s lab/kernel_trace
 	$(VENV)/bin/python -m unittest discover -q -s lab/train
 

@@ -1,5 +1,5 @@
 //! Engines that the stand-ins build from a bundle's own graphs and run beside a driver whose device
-//! has memory of its own: what `lab/schedule/stand_in_engines.py` does on a real GPU, where a
+//! has memory of its own: what `lab/sanitize/stand_in_engines.py` does on a real GPU, where a
 //! sanitizer looks at this program's kernels. Host code that touches such a device's memory
 //! crashes.
 

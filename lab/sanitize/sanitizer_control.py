@@ -2,7 +2,7 @@
 or its "nothing found" says nothing.
 
 compute-sanitizer --tool racecheck --kernel-name kne=mask_words python3
-lab/schedule/sanitizer_control.py racecheck
+lab/sanitize/sanitizer_control.py racecheck
 
 racecheck: each of two warps reads the words of shared memory that the other writes, with no barrier
 between. memcheck: it writes a megabyte behind 256 bytes of device memory. It needs the driver

@@ -1,7 +1,7 @@
 """Two or more ways to run the same clips, measured in turn: A B A B …, each time by a process of
 its own, and then judged.
 
-python3 lab/schedule/in_turn.py --out OUT --rounds 3 --side whole=engines/whole --side
+python3 lab/measure/in_turn.py --out OUT --rounds 3 --side whole=engines/whole --side
 parts=engines/parts --reference-run RUN \
         -- segtrt bench --backend tensorrt --split-dir S
 

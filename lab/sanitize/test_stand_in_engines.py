@@ -1,5 +1,5 @@
-"""Tests of measure.py's clips with ONNX Runtime in TensorRT's place: python3 -m unittest discover
--s lab/schedule"""
+"""Tests of clips with ONNX Runtime in TensorRT's place: python3 -m unittest discover -s
+lab/sanitize"""
 
 import importlib.util
 import json
@@ -14,15 +14,9 @@ from pathlib import Path
 if sys.platform != "linux":
     raise unittest.SkipTest("SKIPPED: the stand-ins are shell scripts")
 
-LAB = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(LAB))
+import stand_in_engines
 
-from schedule import flags, stand_in_engines  # noqa: E402
-from schedule.job import SHARED, checked  # noqa: E402
-from schedule.plan import plan  # noqa: E402
-from schedule.settings import Settings  # noqa: E402
-from case import Case  # noqa: E402
-
+HERE = Path(__file__).resolve().parent
 MANIFEST = 'format = 1\n\n[model]\nname = "{name}"\nfamily = "x"\nimgsz = 64\nprecision = "{precision}"\n\n[weights]\nname = "other"\n'
 HAS_NUMPY = importlib.util.find_spec("numpy") is not None
 # Plays segtrt: notes its command and its environment, builds two plans, and writes the masks of a
@@ -87,7 +81,7 @@ class Standing(unittest.TestCase):
         compiler = self.program("cxx", '#!/bin/sh\n[ "$1" = --version ] || while [ $# -gt 1 ]; do [ "$1" = '
                                        '-o ] && touch "$2"; shift; done\n')
         words = [
-            sys.executable, LAB / "schedule/stand_in_engines.py", "--segtrt", segtrt, "--bundle",
+            sys.executable, HERE / "stand_in_engines.py", "--segtrt", segtrt, "--bundle",
             self.bundle(**bundle)
         ]
         words += [
@@ -184,46 +178,21 @@ class Standing(unittest.TestCase):
         time.sleep(2)
         self.assertFalse(mark.exists())
 
-    def test_the_plan_has_a_clip_of_edgetam_and_of_tiny_that_wait_for_no_tensorrt(self):
-        given = {
-            "segtrt": Path("/p/segtrt"), "split": Path("/p/split"), "overlay": Path("/p/tiny.safetensors"),
-            "out": self.place
-        }
-        given |= {"python": sys.executable, "models": ["edgetam", "sam2.1_tiny"], "encoder": "engine"}
-        jobs = checked(plan(Settings(**given, sanitizer="/p/sanitizer")))
-        for name, bundle in (("edgetam", "edgetam_1024_fp16"), ("sam2_tiny", "sam2.1_tiny_1024_fp16")):
-            job = jobs[f"stand_in_{name}"]
-            self.assertEqual((job.needs, job.gpu, job.waits, job.codes),
-                             ([f"export_{name}_fp16"], SHARED, False, (0, 9)))
-            self.assertIn(f"--segtrt=/p/segtrt --bundle {self.place}/bundles/{bundle} --split /p/split",
-                          " ".join(job.command))
-        asked = flags.wanted(jobs.values(), "/p/segtrt", sys.executable)
-        script = (sys.executable, str(LAB / "schedule/stand_in_engines.py"))
-        self.assertIn("--segtrt", asked[script])
-        self.assertNotIn(("/p/segtrt", "--bundle"), asked)
-        self.assertEqual(flags.unknown([jobs["stand_in_edgetam"]], "/p/segtrt", sys.executable), [])
-        # cuBLASLt's products are more than racecheck can run.
-        for encoder, alone in (("trunk", True), ("engine", False)):
-            settings = Settings(**given | {"encoder": encoder}, sanitizer="/p/sanitizer")
-            command = {job.name: job for job in plan(settings)}["stand_in_sam2_tiny"].command
-            self.assertEqual(command[-2:] == ["--tools", "memcheck"], alone, encoder)
-        self.assertFalse([name for name in checked(plan(Settings(**given))) if name.startswith("stand_in")])
 
-
-class Found(Case):
+class Found(Standing):
     def test_the_library_of_this_pythons_onnxruntime_is_found_without_importing_it(self):
-        ask = [sys.executable, "-S", "-c", "from schedule.runtime import onnxruntime_library as f; "
+        ask = [sys.executable, "-S", "-c", "from stand_in_engines import onnxruntime_library as f; "
                                            "print(f())"]
 
         def found():
-            environment = {**os.environ, "PYTHONPATH": f"{LAB}{os.pathsep}{self.out}"}
+            environment = {**os.environ, "PYTHONPATH": f"{HERE}{os.pathsep}{self.place}"}
             return subprocess.run(ask, env=environment, capture_output=True, text=True,
                                   check=True).stdout.strip()
 
         self.assertEqual(found(), "None")
-        capi = self.out / "onnxruntime/capi"
+        capi = self.place / "onnxruntime/capi"
         capi.mkdir(parents=True)
-        (self.out / "onnxruntime/__init__.py").write_text("raise ImportError")
+        (self.place / "onnxruntime/__init__.py").write_text("raise ImportError")
         self.assertEqual(found(), "None", "a package without its library")
         (capi / "libonnxruntime.so.1.31.1").write_bytes(b"")
         self.assertEqual(found(), str(capi / "libonnxruntime.so.1.31.1"))

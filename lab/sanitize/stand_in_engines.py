@@ -1,7 +1,7 @@
 """This program's kernels under compute-sanitizer in a whole clip on a real GPU, with ONNX Runtime
 in the place of TensorRT.
 
-python3 lab/schedule/stand_in_engines.py --segtrt target/release/segtrt --bundle
+python3 lab/sanitize/stand_in_engines.py --segtrt target/release/segtrt --bundle
 bundles/edgetam_1024_fp16 --split clips --out OUT
 
 racecheck never ended over a clip with TensorRT, whose thousands of kernels a sanitizer rewrites
@@ -25,6 +25,7 @@ was; 1: no answer, the last line says why.
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import re
@@ -35,13 +36,16 @@ import sys
 import time
 from pathlib import Path
 
+from sanitize_clip import FOUND, NO_ANSWER
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "lab"))
-
-from schedule.runtime import onnxruntime_library  # noqa: E402
-from schedule.sanitize_clip import FOUND, NO_ANSWER  # noqa: E402
-from schedule.settings import TAGS  # noqa: E402
-
+# What `segtrt bench` calls a bundle's model; others have the bundle's name.
+TAGS = {
+    "sam2.1_tiny": "sam2_tiny",
+    "sam2.1_small": "sam2_small",
+    "sam2.1_base_plus": "sam2_base",
+    "sam2.1_large": "sam2_large",
+}
 SOURCES = ROOT / "tests/data/gpu"
 SHIM = ROOT / "crates/tensorrt/src/shim"
 # source -> the libraries made of it: a folder to build with and one to run with, for the loader
@@ -53,7 +57,7 @@ LIBRARIES = {
 # Ports that the exporter leaves in fp32 in fp16 bundles (those that onnx/segexport/graphs.py calls "f32").
 FLOATS = "low,iou,ious,score,coords,multi,mask,binar,bias,ptr_t"
 TOOLS = ("memcheck", "racecheck")
-CONTROL = ROOT / "lab/schedule/sanitizer_control.py"
+CONTROL = ROOT / "lab/sanitize/sanitizer_control.py"
 
 
 class NoAnswer(Exception):
@@ -117,6 +121,15 @@ def step(what, command, limit, environment=None, codes=(0,)):
         raise NoAnswer(f"{what}: exit code {code}, expected {' or '.join(map(str, codes))}; its words are "
                        f"above")
     return code
+
+
+def onnxruntime_library():
+    """That of the onnxruntime which this Python has; None without one. The package is not imported.
+    """
+    spec = importlib.util.find_spec("onnxruntime")
+    if not (spec and spec.origin):
+        return None
+    return max((Path(spec.origin).parent / "capi").glob("libonnxruntime.so.1*"), default=None)
 
 
 def onnxruntime():
@@ -280,7 +293,7 @@ def check(args):
         failed.append(str(why))
     for tool in args.tools.split(","):
         under = [
-            sys.executable, ROOT / "lab/schedule/sanitize_clip.py", "--tool", tool, "--sanitizer",
+            sys.executable, ROOT / "lab/sanitize/sanitize_clip.py", "--tool", tool, "--sanitizer",
             args.sanitizer, "--"
         ]
         try:

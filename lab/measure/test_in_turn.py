@@ -1,4 +1,4 @@
-"""Tests of measuring engines in turn: python3 -m unittest discover -s lab/schedule"""
+"""Tests of measuring engines in turn: python3 -m unittest discover -s lab/measure"""
 
 import subprocess
 import sys

@@ -1,6 +1,6 @@
 """A clip under compute-sanitizer, which looks at this program's kernels alone.
 
-    python3 lab/schedule/sanitize_clip.py --tool memcheck --sanitizer compute-sanitizer -- segtrt bench …
+    python3 lab/sanitize/sanitize_clip.py --tool memcheck --sanitizer compute-sanitizer -- segtrt bench …
 
 TensorRT 8.6.0's own kernels read out of bounds under memcheck, and the clip ends there; so the
 sanitizer is told the names of this program's. They are those of the entries in cuda/*.ptx, which is

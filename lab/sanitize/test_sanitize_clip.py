@@ -1,5 +1,4 @@
-"""Tests of measure.py's clips under compute-sanitizer: python3 -m unittest discover -s lab/schedule
-"""
+"""Tests of clips under compute-sanitizer: python3 -m unittest discover -s lab/sanitize"""
 
 import io
 import os
@@ -15,13 +14,7 @@ from unittest import mock
 if sys.platform != "linux":
     raise unittest.SkipTest("SKIPPED: the stand-in is a shell script")
 
-LAB = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(LAB))
-
-from schedule import flags, sanitize_clip  # noqa: E402
-from schedule.job import checked  # noqa: E402
-from schedule.plan import plan  # noqa: E402
-from schedule.settings import Settings  # noqa: E402
+import sanitize_clip
 
 # What a sanitizer of CUDA 12 says of itself, as far as it is looked at.
 NEWER = "  --kernel-name arg  Filter\n  --kernel-name-exclude arg  Filter out"
@@ -41,7 +34,7 @@ class Sanitizing(unittest.TestCase):
         stand_in.write_text(f'#!/bin/sh\n{words}echo "{summary}"\nexit {code}\n')
         stand_in.chmod(0o755)
         command = [
-            sys.executable, LAB / "schedule/sanitize_clip.py", "--tool", tool, "--sanitizer", stand_in,
+            sys.executable, sanitize_clip.__file__, "--tool", tool, "--sanitizer", stand_in,
             "--", "segtrt", "bench", "--no-cuda-graphs"
         ]
         return subprocess.run(command, capture_output=True, text=True)
@@ -137,32 +130,6 @@ class Sanitizing(unittest.TestCase):
             done = self.sanitized(summary, code, tool=tool)
             self.assertEqual(done.returncode, expected, (summary, done.stdout, done.stderr))
             self.assertIn(summary.splitlines()[-1], done.stdout)
-
-    def jobs(self, **more):
-        given = {
-            "segtrt": Path("/p/segtrt"), "split": Path("/p/split"), "overlay": Path("/p/tiny.safetensors"),
-            "out": self.out
-        }
-        given |= {"python": sys.executable, "models": ["edgetam", "sam2.1_tiny"], "sanitizer": "/p/sanitizer"}
-        return checked(plan(Settings(**(given | more))))
-
-    def test_the_plan_has_a_short_clip_under_memcheck(self):
-        job = self.jobs()["memcheck_clip"]
-        self.assertEqual((job.needs, job.codes, job.waits),
-                         (["engines_edgetam_fp16"], (0, sanitize_clip.FOUND), True))
-        words = " ".join(job.command)
-        self.assertIn("--tool memcheck --sanitizer /p/sanitizer -- /p/segtrt bench --backend tensorrt", words)
-        for flag in ("--limit-videos 1", "--profile-runs 1", "--warmup-runs 0", "--no-cuda-graphs"):
-            self.assertIn(flag, words)
-        asked = flags.wanted([job], "/p/segtrt", sys.executable)
-        self.assertIn("--no-cuda-graphs", asked[("/p/segtrt", "bench")])
-        script = (sys.executable, str(LAB / "schedule/sanitize_clip.py"))
-        self.assertEqual(set(asked[script]), {"--tool", "--sanitizer"})
-        # racecheck did not come to an end beside TensorRT's kernels.
-        self.assertFalse(
-            [name for name in self.jobs() if name.endswith("check_clip") and name != "memcheck_clip"])
-        self.assertFalse([name for name in self.jobs(sanitizer=None) if name.endswith("check_clip")])
-        self.assertFalse([name for name in self.jobs(models=["sam2.1_tiny"]) if name.endswith("check_clip")])
 
 
 if __name__ == "__main__":
