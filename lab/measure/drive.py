@@ -210,7 +210,7 @@ class Driver:
             if job.kind == QUIET or self.is_late(job) or not self.is_ready(job):
                 continue
             running = self.of(RUNNING)
-            if Counter(one.kind for one in running)[job.kind] >= MOST_AT_ONCE.get(job.kind, len(self.jobs)):
+            if Counter(one.kind for one in self.of(*ALIVE))[job.kind] >= MOST_AT_ONCE.get(job.kind, len(self.jobs)):
                 continue
             if job.kind in ON_GPU:
                 others = [one for one in running if one.kind in ON_GPU]
@@ -222,8 +222,12 @@ class Driver:
                 self.begin(job, processors)
 
     def measure(self):
-        """Begins the next measurement that has time; whether there was one."""
+        """Begins the next measurement that has time; whether there was one. While a comparison's
+        PyTorch waits, nothing but what it needs is next: see MOST_AT_ONCE."""
+        waiting = self.of(IDLE)
         for job in self.of(WAITING, IDLE):
+            if waiting and job not in waiting and job.name not in waiting[0].quiet_needs:
+                continue
             if self.is_late(job):
                 continue
             if job.kind == QUIET and self.is_ready(job):
@@ -237,6 +241,13 @@ class Driver:
                 self.file(job.name, "go").touch()
                 return True
         return False
+
+    def prepares(self, job):
+        """Whether measurements wait for it. A comparison comes after another one that waits itself,
+        or after measurements."""
+        if job.kind == COMPARE and any(one.kind == COMPARE for one in self.of(IDLE)):
+            return False
+        return job.kind != QUIET and not any(self.jobs[name].kind == QUIET for name in job.after)
 
     def finish(self):
         """Begins sanitizers again; whether one runs."""
@@ -253,7 +264,7 @@ class Driver:
         if self.of(GOING) or any(job.kind == QUIET for job in self.of(RUNNING)):
             return True
         self.prepare()
-        if any(job.kind != QUIET for job in self.of(WAITING)) or self.of(RUNNING):
+        if any(map(self.prepares, self.of(WAITING))) or self.of(RUNNING):
             return True
         return self.measure() or self.finish()
 

@@ -83,8 +83,23 @@ class Order(Case):
         told = self.log("begin", "end", "go")
         at = told.index(("begin", "first"))
         self.assertLess(told.index(("end", "made")), at)
-        self.assertEqual(told[at:], [("begin", "first"), ("end", "first"), ("go", "compared"),
-                                     ("end", "compared"), ("begin", "last"), ("end", "last")])
+        self.assertEqual(told[at - 2:], [("go", "compared"), ("end", "compared"), ("begin", "first"),
+                                         ("end", "first"), ("begin", "last"), ("end", "last")])
+
+    def test_nothing_is_measured_while_the_pytorch_of_a_comparison_waits(self):
+        listed = [
+            job("other", QUIET),
+            job("tuned", QUIET),
+            job("one", COMPARE, quiet_needs=("tuned",)),
+            job("two", COMPARE),
+            job("three", COMPARE, after=("other",)),
+        ]
+        self.assertEqual(set(self.states(self.run_jobs(*listed)).values()), {"done"})
+        told = self.log("begin", "go", "end")
+        order = [("begin", "one"), ("begin", "tuned"), ("end", "tuned"), ("go", "one"), ("end", "one"),
+                 ("begin", "two"), ("go", "two"), ("end", "two"), ("begin", "other"), ("end", "other"),
+                 ("begin", "three"), ("go", "three"), ("end", "three")]
+        self.assertEqual(told, order)
 
     def test_few_trainings_and_sanitizers_run_at_once(self):
         names = [f"{kind}_{number}" for number in range(5) for kind in (TRAIN, SANITIZER)]

@@ -66,14 +66,15 @@ class Lists(Case):
         with self.assertRaisesRegex(BadList, "without spaces"):
             jobs.plan(Path("/tmp/a folder"))
 
-    def test_what_was_lost_in_an_earlier_run_is_measured_first(self):
+    def test_comparisons_stand_at_both_ends_of_the_measurements(self):
         order = [one.name for one in jobs.plan(self.folder) if not one.prepares]
         order = [name for name in order if not name.startswith("tune_")]
         kinds = list(dict.fromkeys("_".join(name.split("_")[:1]) for name in order))
-        self.assertEqual(kinds, ["long", "overlapped", "lanes", "streams", "ampere", "trace", "prompt", "compare",
+        self.assertEqual(kinds, ["compare", "long", "overlapped", "lanes", "streams", "ampere", "trace", "prompt",
                                  "rounds", "judge", "source"])
-        self.assertEqual(order[:6], [f"{kind}_{size}" for kind in ("long", "overlapped")
-                                     for size in ("small", "base", "large")])
+        self.assertEqual((order[0], order[-1]), ("compare_large", "compare_edgetam_512"))
+        self.assertEqual(order[1:7], [f"{kind}_{size}" for kind in ("long", "overlapped")
+                                      for size in ("small", "base", "large")])
 
     def test_a_list_is_shown_with_needs(self):
         with contextlib.redirect_stdout(io.StringIO()) as said:
