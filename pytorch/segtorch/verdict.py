@@ -20,6 +20,7 @@ THRESHOLDS = {
     "readings": 3,
     "sustained_seconds": 10.0,
     "sustained_drift": 0.02,
+    "sustained_busy": 0.90,
     "sustained_readings": 50,
 }
 WEIGHTS = ("fault", "gap", "note")
@@ -42,7 +43,7 @@ def judge(latencies, residues, on_gpu, observed, graphs_made, exchange=None):
                                         f"--warmup-runs")
     if observed is not None:
         is_steady = all(finding["weight"] == "note" for finding in of_frames)
-        _sensors(observed, latencies[t["steady_from"] :], is_steady, t, add)
+        _sensors(observed, latencies, is_steady, t, add)
     elif on_gpu:
         add("note", "unwatched", "no sensors of the GPU were read, so throttling would not have been seen")
     if residues and 1 - fmean(residues) / fmean(latencies) < t["explained"]:
@@ -57,10 +58,13 @@ def _judgement(findings):
     return {"fault": "invalid", "gap": "unjudged", "note": "valid"}[heaviest]
 
 
-def _sensors(seen, steady, is_steady, t, add):
+def _sensors(seen, latencies, is_steady, t, add):
     throttling = [word for word in seen["limits"] or [] if word not in _SETTINGS]
     low, high = seen["sm_clock_min_mhz"], seen["sm_clock_max_mhz"]
+    steady = latencies[t["steady_from"] :]
     seconds = sum(steady) / 1e3
+    # A GPU that waits between frames recovers meanwhile.
+    is_steady = is_steady and sum(latencies) / 1e3 >= t["sustained_busy"] * seen["seconds"]
     sustained = throttling == ["power_cap"] and is_steady and seconds >= t["sustained_seconds"]
     sustained = sustained and seen["readings"] >= t["sustained_readings"] and _is_even(steady, t)
     if sustained:

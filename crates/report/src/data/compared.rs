@@ -84,7 +84,8 @@ pub struct ComparedSide {
     pub own: Judgement,
     /// Validity of the ratio, or of its own speed if it has no ratio.
     pub verdict: Judgement,
-    /// Its own speed is the one that the GPU sustains at its power limit.
+    /// Its own speed, or that of the subject in its ratio, is the one that the GPU sustains at its
+    /// power limit.
     pub power_limited: bool,
     /// Faults that make the verdict INVALID.
     pub faults: Vec<Finding>,
@@ -247,7 +248,7 @@ fn side(model: &ModelComparison, side: &SideReport, name: String, series: usize)
         jf: equality.and_then(|equality| Some(equality.scores?.jf)),
         jf_difference: equality.and_then(|equality| Some(equality.scores?.difference)),
         own: side.verdict.judgement,
-        power_limited: side.verdict.findings.iter().any(|found| found.code == POWER_LIMITED),
+        power_limited: verdict.findings.iter().any(|found| found.code == POWER_LIMITED),
         verdict: verdict.judgement,
         faults: faults.cloned().collect(),
     }

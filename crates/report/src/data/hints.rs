@@ -159,7 +159,7 @@ fn clock(group: &Group) -> Option<Finding> {
     let (clock, most) =
         group.mean("sm_clock_mhz_mean").zip(group.gpu_facts.get("sm_clock_max_mhz"))?;
     // Where the power limit lowered all of them, its hint tells.
-    (clock < CLOCK_SHARE * most && group.power_limited < group.counts.rows).then(|| {
+    (clock < CLOCK_SHARE * most && group.power_limited < group.counts.measured).then(|| {
         (
             "low-clock",
             "The GPU did not run at its highest clock: check power mode and application clocks \

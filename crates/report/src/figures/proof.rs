@@ -120,7 +120,7 @@ fn notes(models: &[&ComparedModel], subject: &str) -> Vec<String> {
         );
     }
     if sides().any(is_valid_at_limit) {
-        notes.push("*: at the power limit, and at this limit only.".to_owned());
+        notes.push("*: of a side at its power limit, and at this limit only.".to_owned());
     }
     notes
 }

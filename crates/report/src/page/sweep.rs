@@ -14,6 +14,7 @@ use crate::figures::Figures;
 use crate::input::ReadSweep;
 use crate::table::{Cell, Table, Tone};
 use vos::record::Judgement;
+use vos::verdict::POWER_LIMITED;
 
 /// The parts; none without a sweep.
 pub fn parts(report: &Report, figures: &Figures) -> Vec<Part> {
@@ -104,6 +105,9 @@ fn cells(row: &SweepRow, best: bool) -> Vec<Cell> {
     };
     let (tone, verdict) = match (speed, row.verdict.judgement) {
         (None, _) => (Tone::Bad, row.outcome.as_str()),
+        (_, Judgement::Valid) if row.verdict.findings.iter().any(|f| f.code == POWER_LIMITED) => {
+            (Tone::Good, "VALID (power limit)")
+        }
         (_, Judgement::Valid) => (Tone::Good, "VALID"),
         (_, Judgement::Invalid) => (Tone::Bad, "INVALID"),
         (_, Judgement::Unjudged) => (Tone::Warn, "not judged"),

@@ -159,16 +159,22 @@ fn a_side_at_the_power_limit_is_marked_wherever_its_verdict_stands() {
     comparison(dir.path(), &MODELS[..1], 1024, 2, false);
     let file = dir.path().join("comparison.json");
     let mut whole: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
-    whole["models"][0]["sides"][0]["verdict"] = json!({"judgement": "valid",
+    let limited = json!({"judgement": "valid",
         "findings": [{"code": "power_limited", "sentence": "at 700 W", "weight": "note"}]});
+    whole["models"][0]["sides"][0]["verdict"] = limited.clone();
+    whole["models"][0]["ratios"][0]["verdict"] = limited;
     std::fs::write(&file, whole.to_string()).unwrap();
     let page = Html::parse_document(&page_of(&report_of(&[dir.path()])));
     let [figure, table] =
         ["#plot-fps svg", "#proof table"].map(|place| text(&all(&page, place)[0]));
-    assert_eq!(figure.matches("VALID *").count(), 1, "{figure}");
-    assert_eq!(table.matches("✓ VALID (power limit)").count(), 1, "{table}");
+    // The side, and the ratio to another one that rests on it.
+    assert_eq!(figure.matches("VALID *").count(), 2, "{figure}");
+    assert_eq!(table.matches("✓ VALID (power limit)").count(), 2, "{table}");
     let section = text(&all(&page, "#proof")[0]);
-    assert!(section.contains("*: at the power limit, and at this limit only."), "{section}");
+    assert!(
+        section.contains("*: of a side at its power limit, and at this limit only."),
+        "{section}"
+    );
 }
 
 #[test]

@@ -18,6 +18,7 @@ pub use rules::{exchange, runner};
 pub use thresholds::{THRESHOLDS, Thresholds};
 
 use crate::record::{FrameTimes, Observed, Verdict};
+use power_limit::Held;
 
 /// What a pass is judged by.
 #[derive(Clone, Copy, Debug)]
@@ -41,10 +42,11 @@ fn steady_ms(frames: &[FrameTimes]) -> Vec<f64> {
     steady.iter().map(|frame| frame.time.ms()).collect()
 }
 
-/// Whether the frames that a pass is judged by took long enough for its clocks to be those that the
-/// GPU holds.
-pub fn is_long(frames: &[FrameTimes]) -> bool {
-    steady_ms(frames).iter().sum::<f64>() / 1e3 >= THRESHOLDS.sustained_seconds
+/// Whether a pass took long enough, with a GPU at work, for its clocks to be those that the GPU
+/// holds. Not without sensors that tell what holds the clocks down.
+pub fn is_long(evidence: &Evidence<'_>) -> bool {
+    let tells = evidence.observed.is_some_and(|observed| observed.limits.is_some());
+    tells && Held::of(evidence, &steady_ms(evidence.frames), &[]).is_long(&THRESHOLDS)
 }
 
 /// Judges a pass that has been measured.
@@ -52,7 +54,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Verdict {
     let limits = &THRESHOLDS;
     let steady = steady_ms(evidence.frames);
     let steadiness = rules::steadiness(&steady, evidence, limits);
-    let held = power_limit::Held::of(&steady, &steadiness);
+    let held = Held::of(evidence, &steady, &steadiness);
     let mut findings = Vec::new();
     match evidence.observed {
         Some(observed) => findings.extend(rules::sensors(observed, held, limits)),

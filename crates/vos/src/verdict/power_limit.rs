@@ -2,8 +2,8 @@
 Passes at the power limit: which of them show the speed that a GPU sustains there.
 */
 
-use super::Thresholds;
 use super::rules::{clocks, finding, percent};
+use super::{Evidence, Thresholds, rules};
 use crate::record::Weight::Note;
 use crate::record::{Finding, Limit, Limits, Observed, Weight};
 use crate::stats;
@@ -11,33 +11,44 @@ use crate::stats;
 /// The code of a pass whose speed is the one that its GPU sustains at the power limit.
 pub const POWER_LIMITED: &str = "power_limited";
 
-/// How long and how evenly the judged frames of a pass ran.
+/// How long and how evenly a pass ran.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
-    /// Their times together, s. What happens between frames does not count, nor do other objects'
-    /// frames: a GPU that waits has time to recover.
+    /// Times of the judged frames together, s: other frames are other work.
     seconds: f64,
-    /// Mean time of the last quarter less that of the first, over the mean of all.
+    /// Mean time of the last quarter of these frames less that of the first, over the mean of all.
     change: f64,
+    /// The part of the observation that all frames fill; whole where they overlap.
+    busy: f64,
     /// The rules of steadiness have nothing but hints.
     is_steady: bool,
 }
 
 impl Held {
     /// Of the times of the judged frames, ms, and what those rules found.
-    pub(super) fn of(steady: &[f64], found: &[Finding]) -> Self {
-        let quarter = steady.len().div_ceil(4);
-        let (first, last) = (steady.get(..quarter), steady.get(steady.len() - quarter..));
+    pub(super) fn of(evidence: &Evidence<'_>, steady: &[f64], found: &[Finding]) -> Self {
+        // Bursts of frames that are encoded together count as one.
+        let batches = rules::batches(steady, evidence.batch);
+        let quarter = batches.len().div_ceil(4);
+        let (first, last) = (batches.get(..quarter), batches.get(batches.len() - quarter..));
         let mean = |times: Option<&[f64]>| times.and_then(stats::mean).unwrap_or(f64::NAN);
+        let all: f64 = evidence.frames.iter().map(|frame| frame.time.ms()).sum();
+        let window = evidence.observed.map_or(f64::NAN, |observed| observed.seconds);
         Self {
             seconds: steady.iter().sum::<f64>() / 1e3,
-            change: (mean(last) - mean(first)) / mean(Some(steady)),
+            change: (mean(last) - mean(first)) / mean(Some(&batches)),
+            busy: if evidence.overlapping { 1.0 } else { all / 1e3 / window },
             is_steady: found.iter().all(|found| found.weight == Weight::Note),
         }
     }
 
-    fn is_long(self, limits: &Thresholds) -> bool {
-        self.seconds >= limits.sustained_seconds
+    /// Whether the pass took so long, with a GPU at work, that its clocks are those that it holds.
+    pub(super) fn is_long(self, limits: &Thresholds) -> bool {
+        self.seconds >= limits.sustained_seconds && self.is_busy(limits)
+    }
+
+    fn is_busy(self, limits: &Thresholds) -> bool {
+        self.busy >= limits.sustained_busy
     }
 
     fn is_even(self, limits: &Thresholds) -> bool {
@@ -83,14 +94,23 @@ pub(super) fn power_limited(observed: &Observed, held: Held) -> Finding {
 /// none, or if its frames are not steady, which has findings of its own.
 pub(super) fn lacks(observed: &Observed, held: Held, limits: &Thresholds) -> String {
     let counts = "steady speed at the limit counts";
-    if !only_power(observed) || !held.is_steady && held.is_long(limits) {
+    let is_short = held.seconds < limits.sustained_seconds;
+    if !only_power(observed) || !held.is_steady && !is_short {
         return String::new();
     }
-    if !held.is_long(limits) {
+    if is_short {
         return format!(
             ", or measure a pass with at least {:.0} s of frames (a longer clip, or --repeat-clip), \
              whose {counts}",
             limits.sustained_seconds
+        );
+    }
+    if !held.is_busy(limits) {
+        return format!(
+            ", or keep the GPU at work: the frames filled {:.0} % of the pass, {:.0} % are needed \
+             (more --decode-threads, a lane or overlapping frames), whose {counts} then",
+            percent(held.busy),
+            percent(limits.sustained_busy)
         );
     }
     if !held.is_even(limits) {

@@ -167,6 +167,11 @@ pub(super) fn unexplained(frames: &[FrameTimes], limits: &Thresholds) -> Option<
     })
 }
 
+/// Mean times of frames that are encoded together, ms: masks come in bursts of `batch` frames.
+pub(super) fn batches(steady: &[f64], batch: usize) -> Vec<f64> {
+    steady.chunks_exact(batch.max(1)).filter_map(stats::mean).collect()
+}
+
 /// What the times of the steady frames, ms, speak against: latencies, or where frames overlap the
 /// intervals between masks.
 pub(super) fn steadiness(
@@ -174,8 +179,7 @@ pub(super) fn steadiness(
     evidence: &Evidence<'_>,
     limits: &Thresholds,
 ) -> Vec<Finding> {
-    let batches: Vec<f64> =
-        steady.chunks_exact(evidence.batch.max(1)).filter_map(stats::mean).collect();
+    let batches = batches(steady, evidence.batch);
     if let Some(few) = few_frames(evidence, steady.len(), batches.len(), limits) {
         return vec![few];
     }

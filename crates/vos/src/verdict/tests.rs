@@ -324,10 +324,11 @@ fn the_documentation_shows_the_limits_in_force() {
         (
             POWER_LIMITED,
             format!(
-                "{} s and {} readings, {}",
+                "{} s and {} readings, {}, {}",
                 t.sustained_seconds,
                 t.sustained_readings,
-                percent(t.sustained_drift)
+                percent(t.sustained_drift),
+                percent(t.sustained_busy)
             ),
         ),
         ("other_process", "any reading".to_owned()),

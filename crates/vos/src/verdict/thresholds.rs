@@ -40,6 +40,9 @@ pub struct Thresholds {
     /// Difference between the mean times of the last and first quarter of these frames, over the
     /// mean of all: how much faster clocks at the beginning may have made the pass.
     pub sustained_drift: f64,
+    /// Part of such a pass that its frames fill, in latency mode: a GPU that waits between frames has
+    /// time to recover. Where frames overlap, their intervals contain the waits.
+    pub sustained_busy: f64,
     /// Readings of the sensors in such a pass: half of those that 10 s have at the usual period of
     /// 100 ms. With fewer, another limit beside the power's may have been missed.
     pub sustained_readings: usize,
@@ -60,5 +63,6 @@ pub const THRESHOLDS: Thresholds = Thresholds {
     readings: 3,
     sustained_seconds: 10.0,
     sustained_drift: 0.02,
+    sustained_busy: 0.90,
     sustained_readings: 50,
 };

@@ -102,6 +102,7 @@ pub fn judge(request: &Request<'_>) -> Result<Comparison> {
                 "explained": THRESHOLDS.explained,
                 "sustained_seconds": THRESHOLDS.sustained_seconds,
                 "sustained_drift": THRESHOLDS.sustained_drift,
+                "sustained_busy": THRESHOLDS.sustained_busy,
                 "sustained_readings": THRESHOLDS.sustained_readings,
             },
             "bootstrap": {"replicates": REPLICATES, "confidence": CONFIDENCE, "seed": SEED},

@@ -68,16 +68,26 @@ fn of_passes(side: &SideResults<'_>) -> Vec<Finding> {
     together(&passes.collect::<Vec<_>>())
 }
 
-/// The findings of one pass.
-fn of_pass(side: &SideResults<'_>, round: &ModelRound<'_>, pass: &PassRecord) -> Vec<Finding> {
-    let observed = observed(round, pass);
-    let judged = verdict::judge(&Evidence {
+/// What a pass is judged by.
+fn evidence<'a>(
+    side: &SideResults<'_>,
+    round: &ModelRound<'_>,
+    pass: &'a PassRecord,
+    observed: Option<&'a Observed>,
+) -> Evidence<'a> {
+    Evidence {
         frames: &pass.frames,
         overlapping: side.overlapping(),
         batch: round.folder.encode_batch(),
         on_gpu: side.on_gpu(),
-        observed: observed.as_ref(),
-    });
+        observed,
+    }
+}
+
+/// The findings of one pass.
+fn of_pass(side: &SideResults<'_>, round: &ModelRound<'_>, pass: &PassRecord) -> Vec<Finding> {
+    let observed = observed(round, pass);
+    let judged = verdict::judge(&evidence(side, round, pass, observed.as_ref()));
     // Stage times of another pass do not explain this pass's latencies.
     let own =
         judged.findings.into_iter().filter(|found| !pass.stages_apart || found.code != UNEXPLAINED);
@@ -252,6 +262,9 @@ fn clocks<'a>(side: &SideResults<'a>) -> Option<Clocks<'a>> {
     let is_limited = |(round, pass): (&ModelRound<'_>, &PassRecord)| {
         of_pass(side, round, pass).iter().any(|found| found.code == POWER_LIMITED)
     };
+    let is_long = |(round, pass): (&ModelRound<'_>, &PassRecord)| {
+        verdict::is_long(&evidence(side, round, pass, pass.observed.as_ref()))
+    };
     let is_set = |pass: &PassRecord| {
         let limits = pass.observed.and_then(|seen| seen.limits);
         limits.is_some_and(|limits| limits.iter().any(|limit| limit == Limit::ClocksSetting))
@@ -263,7 +276,8 @@ fn clocks<'a>(side: &SideResults<'a>) -> Option<Clocks<'a>> {
         name: side.name,
         mean_mhz: stats::mean(&clocks.collect::<Vec<_>>())?,
         power_limited: side.passes().all(is_limited),
-        long: side.passes().all(|(_, pass)| verdict::is_long(&pass.frames)),
+        ever_limited: side.passes().any(is_limited),
+        long: side.passes().all(is_long),
         clocks_set: side.passes().any(|(_, pass)| is_set(pass)),
         power_limits_w: side.rounds.iter().map(limit).collect(),
     })

@@ -34,7 +34,8 @@ fn a_long_steady_pass_at_the_power_limit_counts_with_a_hint() {
     assert_found(&verdict, Judgement::Valid, POWER_LIMITED, "steady frames, the SM clock");
     assert_found(&verdict, Judgement::Valid, POWER_LIMITED, "other processes could not be seen");
     let least = Observed { readings: THRESHOLDS.sustained_readings, ..at_the_cap() };
-    assert_found(&by(steady(1000), &least), Judgement::Valid, POWER_LIMITED, "in 10.0 s");
+    let short = Observed { seconds: 12.0, ..least };
+    assert_found(&by(steady(1000), &short), Judgement::Valid, POWER_LIMITED, "in 10.0 s");
     // Intervals between masks, and means of batches, as of lanes, are judged alike.
     let frames = pass(steady(FRAMES));
     let observed = Some(&least);
@@ -42,7 +43,13 @@ fn a_long_steady_pass_at_the_power_limit_counts_with_a_hint() {
     assert_found(&judge(&lanes), Judgement::Valid, POWER_LIMITED, "in 12.0 s");
     let crowded = by(steady(FRAMES), &Observed { other_processes: Some(1), ..at_the_cap() });
     assert_found(&crowded, Judgement::Invalid, "other_process", "1 other");
-    assert!(is_long(&frames) && !is_long(&pass(steady(999))));
+    let one = |times, observed| {
+        let frames = pass(times);
+        is_long(&Evidence { frames: &frames, overlapping: false, batch: 1, on_gpu: true, observed })
+    };
+    assert!(one(steady(1000), Some(&short)) && !one(steady(999), Some(&short)));
+    let blind = Observed { limits: None, ..short };
+    assert!(!one(steady(1000), Some(&blind)) && !one(steady(1000), None));
 }
 
 #[test]
@@ -51,8 +58,9 @@ fn a_pass_at_the_power_limit_lacks_one_condition_and_is_throttled() {
     let often = "or take at least 50 readings of a pass (--telemetry-ms)";
     let hot = Some(Limits::of([Limit::PowerCap, Limit::Thermal]));
     for (frames, observed, advice) in [
-        // However long the sensors were read: the GPU may have waited between frames.
-        (999, Observed { seconds: 60.0, ..at_the_cap() }, longer),
+        (999, at_the_cap(), longer),
+        // A GPU that waits between frames recovers meanwhile.
+        (FRAMES, Observed { seconds: 16.0, ..at_the_cap() }, "filled 86 % of the pass, 90 %"),
         (FRAMES, Observed { readings: 49, ..at_the_cap() }, often),
         (FRAMES, Observed { limits: hot, ..at_the_cap() }, "then measure again"),
     ] {
@@ -114,4 +122,16 @@ fn faster_clocks_at_the_beginning_do_not_count() {
     );
     assert!(!format!("{verdict:?}").contains("drift: "), "the halves' medians agree: {verdict:?}");
     assert_found(&boosted(0.24, 0.985), Judgement::Valid, POWER_LIMITED, "");
+}
+
+/// Quarters of bursts would differ by a burst more or less.
+#[test]
+fn bursts_are_even_by_the_batch() {
+    let burst = |at: usize| if at.is_multiple_of(16) { 16.0 * 6.0 } else { 0.0 };
+    let times = std::iter::repeat_n(6.0, THRESHOLDS.steady_from).chain((0..1700).map(burst));
+    let frames = pass(times);
+    let cap = at_the_cap();
+    let observed = Some(&cap);
+    let even = Evidence { frames: &frames, overlapping: true, batch: 16, on_gpu: true, observed };
+    assert_found(&judge(&even), Judgement::Valid, POWER_LIMITED, "in 10.3 s");
 }

@@ -22,12 +22,12 @@ pub struct Gain {
     pub of: String,
     /// Frames of single objects a second over those of the other point.
     pub times: Factor,
-    /// One of the two speeds is INVALID.
+    /// One of the two speeds is INVALID, or exactly one of them is at the power limit.
     pub invalid: bool,
 }
 
 impl Gain {
-    /// `2.13 ± 0.04 ×`; in brackets if a speed is INVALID.
+    /// `2.13 ± 0.04 ×`; in brackets if it is [`Self::invalid`].
     pub fn text(&self) -> String {
         let text = format!("{} ×", self.times.text());
         if self.invalid { format!("({text})") } else { text }
