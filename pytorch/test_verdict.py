@@ -29,8 +29,10 @@ class Verdicts(unittest.TestCase):
         source = (ROOT / "crates/vos/src/verdict/thresholds.rs").read_text()
         theirs = dict(re.findall(r"^    (\w+): ([\d.]+),$", source, re.M))
         self.assertIn("steady_batches", theirs)
-        del theirs["steady_batches"]  # of frames that are encoded several at once, as PyTorch's side never does
-        self.assertEqual({k: float(v) for k, v in theirs.items()}, {k: float(v) for k, v in verdict.THRESHOLDS.items()})
+        # Of frames that are encoded several at once, as PyTorch's side never does.
+        del theirs["steady_batches"]
+        numbers = lambda given: {name: float(value) for name, value in given.items()}
+        self.assertEqual(numbers(theirs), numbers(verdict.THRESHOLDS))
 
     def test_a_verdict_names_what_is_wrong(self):
         self.assertEqual(codes(verdict.judge(STEADY, [], False, None, 0)), ("valid", []))

@@ -210,7 +210,8 @@ class Driver:
             if job.kind == QUIET or self.is_late(job) or not self.is_ready(job):
                 continue
             running = self.of(RUNNING)
-            if Counter(one.kind for one in self.of(*ALIVE))[job.kind] >= MOST_AT_ONCE.get(job.kind, len(self.jobs)):
+            alive = Counter(one.kind for one in self.of(*ALIVE))
+            if alive[job.kind] >= MOST_AT_ONCE.get(job.kind, len(self.jobs)):
                 continue
             if job.kind in ON_GPU:
                 others = [one for one in running if one.kind in ON_GPU]

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from job import COMPARE, GPU, QUIET, SANITIZER, TRAIN, BadList, Job
 
 ROOT = Path(__file__).resolve().parents[2]  # jobs run here: in the repository, or in what travels of it
-CLIPS, WEIGHTS, PACKAGES, TENSORRT = (f"ready/{name}" for name in ("clips", "weights", "packages", "tensorrt"))
+ARRIVING = ("clips", "weights", "packages", "tensorrt")
+CLIPS, WEIGHTS, PACKAGES, TENSORRT = (f"ready/{name}" for name in ARRIVING)
 # EdgeTAM needs about 200 steps of tracking before its masks can be compared.
 EDGETAM_STEPS = 220
 LONG_CLIP, LONG_FRAMES = "blackswan", 1850  # more than 10 s of SAM 2.1 large
@@ -54,7 +55,8 @@ class Plan:
         if shlex.quote(str(folder)) != str(folder):
             raise BadList(f"{folder}: the folder's name must be safe in a shell, without spaces")
         self.made, self.out = f"{folder}/made", f"{folder}/out"
-        self.clips, self.long, self.engines = f"{folder}/clips", f"{folder}/made/long", f"{folder}/made/engines"
+        self.clips, self.long = f"{folder}/clips", f"{folder}/made/long"
+        self.engines = f"{folder}/made/engines"
         self.segtrt = f"{folder}/program/segtrt"
         self.overlay = f"--random-weights 0 --weights-overlay {folder}/weights/overlay.safetensors"
         self.jobs = []
@@ -123,7 +125,8 @@ class Plan:
     def reference(self, network, split, expect, beside=None):
         """Masks of PyTorch in fp32."""
         self.add(f"reference_{network.key}",
-                 f"python3 pytorch/run.py --split-dir {split} --models {network.tag}_points --imgsz {network.imgsz} "
+                 f"python3 pytorch/run.py --split-dir {split} --models {network.tag}_points "
+                 f"--imgsz {network.imgsz} "
                  f"--mode eager --precision fp32 --preprocess cpu --tuning none --save-masks --warmup-runs 0 "
                  f"--checkpoint {self.weights(network)} --out-dir {self.out}/reference_{network.key}",
                  GPU,
@@ -143,7 +146,8 @@ class Plan:
     def building(self, network, place, *more):
         return " ".join([
             f"{self.segtrt} build-engines --platform auto --models {network.model} --imgsz {network.imgsz}",
-            f"--precision fp16 --opt-level {network.level} --timing-cache {self.made}/{network.key}_{place}.timing",
+            f"--precision fp16 --opt-level {network.level}",
+            f"--timing-cache {self.made}/{network.key}_{place}.timing",
             f"--onnx-dir {self.made}/bundles --out {self.made}/{place} --json", *more
         ])
 
@@ -158,7 +162,8 @@ class Plan:
         """In the middle: beside trainings it took more than 400 s."""
         trainings = tuple(job.name for job in self.jobs if job.kind == TRAIN)
         self.add("self_test",
-                 f"{self.segtrt} selftest --kernels --csv {self.out}/selftest.csv --json {self.out}/selftest.json",
+                 f"{self.segtrt} selftest --kernels --csv {self.out}/selftest.csv "
+                 f"--json {self.out}/selftest.json",
                  GPU,
                  after=trainings,
                  processors=2,
@@ -182,7 +187,8 @@ class Plan:
         """The comparison with PyTorch. It looks for the bundle as soon as it starts."""
         key = network.key
         self.add(f"compare_{key}",
-                 f"{self.segtrt} compare --split-dir {split} --models {network.tag}_points --imgsz {network.imgsz} "
+                 f"{self.segtrt} compare --split-dir {split} --models {network.tag}_points "
+                 f"--imgsz {network.imgsz} "
                  f"--rounds {rounds} --sides tensorrt:fp16 --baselines {mode}:fp16 --reference-run "
                  f"{self.out}/reference_{key} --engines {self.engines} --onnx-dir {self.made}/bundles --python "
                  f"lab/measure/waiting_python.py --runner pytorch/run.py --runner-arg=--checkpoint "
@@ -200,7 +206,8 @@ class Plan:
                  environment={"TORCHINDUCTOR_CACHE_DIR": f"{self.made}/inductor"})
 
     def quiet(self, name, command, *needs, **more):
-        self.add(name, command, QUIET, **{"needs": needs, "processors": 8, "expect": 25, "limit": 200, **more})
+        usual = {"needs": needs, "processors": 8, "expect": 25, "limit": 200}
+        self.add(name, command, QUIET, **usual | more)
 
     def tune(self, network):
         """Finds every plan up to date and chooses segtrt's matmuls, which takes a quiet GPU."""
@@ -211,7 +218,9 @@ class Plan:
                    expect=15)
 
     def long_pass(self, network, times, overlapped=False):
-        name, more, mode = ("overlapped", {"processors": 16}, ["--mode throughput"]) if overlapped else ("long", {}, [])
+        name, more, mode = "long", {}, []
+        if overlapped:
+            name, more, mode = "overlapped", {"processors": 16}, ["--mode throughput"]
         self.quiet(
             f"{name}_{network.key}",
             self.bench(network,
@@ -236,11 +245,13 @@ class Plan:
         place = f"{self.out}/streams_{network.key}/objects_{count}"
         objects = f"--limit-objects {count} --objects-together {count} --save-masks"
         sides = [
-            self.bench(network, objects, more, split=f"{self.made}/clips_16", out=f"{place}/{side}/round_$round")
+            self.bench(network, objects, more, split=f"{self.made}/clips_16",
+                       out=f"{place}/{side}/round_$round")
             for side, more in (("one_stream", ""), ("object_streams", "--object-streams"))
         ]
         masks = [f"{place}/{side}/round_1/masks" for side in ("one_stream", "object_streams")]
-        told = f"diff -rq {' '.join(masks)} > {place}/masks_differ.txt; ls {masks[0]} | wc -l >> {place}/masks_differ.txt"
+        told = f"{place}/masks_differ.txt"
+        told = f"diff -rq {' '.join(masks)} > {told}; ls {masks[0]} | wc -l >> {told}"
         self.quiet(f"streams_{network.key}_{count}",
                    f"{self.rounds(3, *sides)}; {told}",
                    f"tune_{network.key}",
@@ -276,7 +287,8 @@ class Plan:
     def prompt(self, network, prompt):
         name = f"prompt_{network.key}_{prompt}"
         self.quiet(name,
-                   self.bench(network, "--repeat-clip 2 --profile-runs 3", prompt=prompt, out=f"{self.out}/{name}"),
+                   self.bench(network, "--repeat-clip 2 --profile-runs 3", prompt=prompt,
+                              out=f"{self.out}/{name}"),
                    f"tune_{network.key}",
                    expect=20)
 

@@ -24,7 +24,7 @@ pub fn with_times(run: &Path, ms: f64, disturbed: bool) {
     });
 }
 
-/// The ratio, and what was said, of three rounds of two sides.
+/// The ratio of three rounds of two sides, and the standard output.
 /// `edit` gets side, round and folder of each copy of `run_of`.
 pub fn compared(
     (split, run_of): (&Path, &Path),

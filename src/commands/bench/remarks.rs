@@ -76,10 +76,8 @@ fn unjudged(rows: &[&SummaryRecord]) -> Option<String> {
 /// VALID rows whose speed must not be quoted without the power limit.
 fn power_limited(rows: &[&SummaryRecord]) -> Option<String> {
     let valid = judged(rows, Judgement::Valid);
-    let findings = |row: &&SummaryRecord| {
-        row.pooled.verdict.findings.iter().find(|found| found.code == POWER_LIMITED).cloned()
-    };
-    let found: Vec<_> = valid.iter().filter_map(findings).collect();
+    let found: Vec<_> =
+        valid.iter().filter_map(|row| row.pooled.verdict.find(POWER_LIMITED)).collect();
     let first = &found.first()?.sentence;
     let (count, all) = (found.len(), counted(rows.len(), "row"));
     Some(format!("{count} of {all} {} at the power limit; the first: {first}", are(count)))

@@ -36,9 +36,7 @@ pub fn remarks(rows: &[&SummaryRecord]) -> Vec<String> {
             (_, false) => "fail",
         };
         let decoding = if latency { ", decoding not included" } else { "" };
-        let is_limited = |row: &&SummaryRecord| {
-            row.pooled.verdict.findings.iter().any(|found| found.code == POWER_LIMITED)
-        };
+        let is_limited = |row: &&SummaryRecord| row.pooled.verdict.find(POWER_LIMITED).is_some();
         let at_limit = if used.iter().any(is_limited) { ", at the power limit" } else { "" };
         let (name, limit) = (&target.name, target.limit());
         Some(format!("target {name} {limit}: {outcome}, {fps:.2} FPS{decoding}{at_limit}"))

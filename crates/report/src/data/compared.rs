@@ -248,7 +248,7 @@ fn side(model: &ModelComparison, side: &SideReport, name: String, series: usize)
         jf: equality.and_then(|equality| Some(equality.scores?.jf)),
         jf_difference: equality.and_then(|equality| Some(equality.scores?.difference)),
         own: side.verdict.judgement,
-        power_limited: verdict.findings.iter().any(|found| found.code == POWER_LIMITED),
+        power_limited: verdict.find(POWER_LIMITED).is_some(),
         verdict: verdict.judgement,
         faults: faults.cloned().collect(),
     }

@@ -105,7 +105,7 @@ fn cells(row: &SweepRow, best: bool) -> Vec<Cell> {
     };
     let (tone, verdict) = match (speed, row.verdict.judgement) {
         (None, _) => (Tone::Bad, row.outcome.as_str()),
-        (_, Judgement::Valid) if row.verdict.findings.iter().any(|f| f.code == POWER_LIMITED) => {
+        (_, Judgement::Valid) if row.verdict.find(POWER_LIMITED).is_some() => {
             (Tone::Good, "VALID (power limit)")
         }
         (_, Judgement::Valid) => (Tone::Good, "VALID"),

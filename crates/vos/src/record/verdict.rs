@@ -79,6 +79,11 @@ impl Verdict {
         (!told.is_empty()).then(|| told.join("; "))
     }
 
+    /// The finding with this code.
+    pub fn find(&self, code: &str) -> Option<&Finding> {
+        self.findings.iter().find(|finding| finding.code == code)
+    }
+
     /// Whether a text of [`Self::reason`] has a finding with this code.
     pub fn reason_has(reason: &str, code: &str) -> bool {
         let of_code =

@@ -262,6 +262,7 @@ fn clocks<'a>(side: &SideResults<'a>) -> Option<Clocks<'a>> {
     let is_limited = |(round, pass): (&ModelRound<'_>, &PassRecord)| {
         of_pass(side, round, pass).iter().any(|found| found.code == POWER_LIMITED)
     };
+    let limited: Vec<bool> = side.passes().map(is_limited).collect();
     let is_long = |(round, pass): (&ModelRound<'_>, &PassRecord)| {
         verdict::is_long(&evidence(side, round, pass, pass.observed.as_ref()))
     };
@@ -275,8 +276,8 @@ fn clocks<'a>(side: &SideResults<'a>) -> Option<Clocks<'a>> {
     Some(Clocks {
         name: side.name,
         mean_mhz: stats::mean(&clocks.collect::<Vec<_>>())?,
-        power_limited: side.passes().all(is_limited),
-        ever_limited: side.passes().any(is_limited),
+        power_limited: !limited.contains(&false),
+        ever_limited: limited.contains(&true),
         long: side.passes().all(is_long),
         clocks_set: side.passes().any(|(_, pass)| is_set(pass)),
         power_limits_w: side.rounds.iter().map(limit).collect(),

@@ -65,8 +65,7 @@ pub(super) fn fill(axes: &[Axis], rows: &mut [SweepRow], cells: &[Option<Rounds>
         let ratio = bootstrap::ratio(own, others)?;
         let is_invalid = |at: usize| rows[at].verdict.judgement == Judgement::Invalid;
         // A point with clocks that it may not hold is not compared with one at the power limit.
-        let is_limited =
-            |at: usize| rows[at].verdict.findings.iter().any(|found| found.code == POWER_LIMITED);
+        let is_limited = |at: usize| rows[at].verdict.find(POWER_LIMITED).is_some();
         Some(Gain {
             of: rows[other].combination.clone(),
             times: Factor { ratio, interval: bootstrap::interval(own, others) },
